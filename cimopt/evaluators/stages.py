@@ -1,0 +1,109 @@
+"""Stages: a part of a model that reads few parameters is computed once per distinct combination.
+
+An evaluator that declares stages gets, per stage, one growing table of rows; a batch of
+designs then only gathers. This is what makes a million designs a second possible, for the
+search and for the exhaustive engine alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from cimopt.errors import ContractError
+from cimopt.types import Designs, ParameterSet
+
+# A direct-address index of 64 Mi entries is 256 MiB of int32; larger products are sorted instead.
+MAX_INDEX = 1 << 26
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage: `stage_<name>(params, workloads)` gets decoded `reads`, each (m,), and returns arrays (m, ...)."""
+
+    name: str
+    reads: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StageRows:
+    """One stage's result for a batch: `rows` (n,) point into compact arrays (k, ...)."""
+
+    rows: np.ndarray
+    arrays: dict[str, np.ndarray]
+
+    def array(self, key: str) -> np.ndarray:
+        """The compact array (k, ...), one row per distinct combination known so far."""
+        return self.arrays[key]
+
+    def gather(self, key: str) -> np.ndarray:
+        """The array spread over the batch, (n, ...)."""
+        return self.arrays[key][self.rows]
+
+
+def gene_columns(parameters: ParameterSet, reads: tuple[str, ...]) -> list[int]:
+    """Genes that decide the values of `reads`: their own and, for dependent ones, their parents'."""
+    wanted: set[int] = set()
+    for i, name in enumerate(parameters.names):
+        if name in reads:
+            wanted.add(i)
+            if parameters.parents[i] is not None:
+                wanted.add(parameters.parents[i])
+    return sorted(wanted)
+
+
+class StageTable:
+    """Known combinations of one stage for one parameter set and one tuple of workloads."""
+
+    def __init__(self, stage: Stage, parameters: ParameterSet) -> None:
+        self.stage = stage
+        self._columns = gene_columns(parameters, stage.reads)
+        sizes = parameters.n_choices[self._columns]
+        self._strides = np.ones(len(sizes), dtype=np.int64)
+        self._strides[:-1] = np.cumprod(sizes[:0:-1])[::-1]
+        self.size = int(np.prod(sizes, dtype=object)) if len(sizes) else 1
+        self._row_of_key = np.full(self.size, -1, dtype=np.int32) if self.size <= MAX_INDEX else None
+        self._arrays: dict[str, np.ndarray] = {}
+        self._used = 0
+
+    def rows(self, designs: Designs, compute: Callable[[Designs], dict[str, np.ndarray]]) -> StageRows:
+        """Row numbers for the batch, after computing the combinations not seen before."""
+        keys = self._keys(designs.genes)
+        if self._row_of_key is None:  # too many combinations to index: no memory across batches
+            _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+            return StageRows(inverse, self._checked(compute(designs.take(first)), len(first)))
+        rows = self._row_of_key[keys]
+        missing = np.flatnonzero(rows < 0)
+        if missing.size:
+            new_keys, first = np.unique(keys[missing], return_index=True)
+            self._append(self._checked(compute(designs.take(missing[first])), len(first)), len(first))
+            self._row_of_key[new_keys] = np.arange(self._used - len(first), self._used, dtype=np.int32)
+            rows = self._row_of_key[keys]
+        return StageRows(rows, {k: a[: self._used] for k, a in self._arrays.items()})
+
+    def _keys(self, genes: np.ndarray) -> np.ndarray:
+        keys = np.zeros(len(genes), dtype=np.int64)
+        for column, stride in zip(self._columns, self._strides, strict=True):
+            keys += genes[:, column].astype(np.int64) * stride
+        return keys
+
+    def _checked(self, arrays: dict[str, np.ndarray], m: int) -> dict[str, np.ndarray]:
+        for key, array in arrays.items():
+            if len(array) != m:
+                raise ContractError(f"stage '{self.stage.name}' gave '{key}' with {len(array)} rows for {m} combinations")
+        return arrays
+
+    def _append(self, arrays: dict[str, np.ndarray], m: int) -> None:
+        """Grow by doubling, so that n additions cost O(n) copies."""
+        for key, new in arrays.items():
+            old = self._arrays.get(key)
+            if old is None or len(old) < self._used + m:
+                capacity = max(self._used + m, 2 * self._used)
+                grown = np.empty((min(capacity, self.size), *new.shape[1:]), dtype=new.dtype)
+                if old is not None:
+                    grown[: self._used] = old[: self._used]
+                self._arrays[key] = grown
+            self._arrays[key][self._used : self._used + m] = new
+        self._used += m
