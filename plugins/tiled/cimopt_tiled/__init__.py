@@ -1,0 +1,1 @@
+"""Tiled in-memory-computing model: arrays in macros in tiles on routers, weights stationary or swapped."""

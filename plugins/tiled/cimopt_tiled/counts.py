@@ -1,0 +1,196 @@
+"""Actions of every component for one mapped layer (IMC model note, 2.3), as exact integers where possible.
+
+Every count is rounded up on its own, as the published model does. Values are 8 bit in and out.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from cimopt_tiled.mapping import COLS, GROUPS, MACROS, ROWS, TILES, C, G, M, N, P, Q, R, S, Y
+
+IO_BITS = 8
+WEIGHT_BITS = 8
+GLB_WORD_BITS = 2048
+ROUTER_WORD_BITS = 128
+
+# The columns a layer's counts come in. The first N_DATA depend on the values in the cells: their
+# energy is interpolated in the mean input and the mean weight slice.
+COUNT_NAMES = (
+    "cell_reads",
+    "row_activations",
+    "adc_conversions",
+    "cell_writes",
+    "weight_driver_rows",
+    "input_buffer_reads",
+    "input_buffer_writes",
+    "output_buffer_reads",
+    "output_buffer_writes",
+    "router_transfers",
+    "glb_reads",
+    "glb_writes",
+    "dram_bits",
+    "cycles",
+    "active_cells",
+    "glb_bits",
+)
+N_COUNTS = len(COUNT_NAMES)
+N_DATA = 5
+N_ENERGY = 13
+CELL_READS, ROW_ACTS, ADC_CONVS, CELL_WRITES, DRIVER_ROWS = range(5)
+IN_READS, IN_WRITES, OUT_READS, OUT_WRITES, ROUTER, GLB_READS, GLB_WRITES, DRAM_BITS = range(5, 13)
+CYCLES, ACTIVE_CELLS, GLB_BITS = range(13, 16)
+
+
+@njit(cache=True)
+def _ceil_div(a, b):
+    return (a + b - 1) // b
+
+
+@njit(cache=True)
+def _extent(out, kernel, stride, dilation):
+    """Input extent that ``out`` outputs of a window of ``kernel`` taps read along one axis."""
+    return (out - 1) * stride + (kernel - 1) * dilation + 1
+
+
+@njit(cache=True)
+def _over_inputs(x):
+    return x[C] * x[R] * x[S] * x[P] * x[Q] * x[G] * x[N]
+
+
+@njit(cache=True)
+def _over_outputs(x):
+    return x[M] * x[P] * x[Q] * x[G] * x[N]
+
+
+@njit(cache=True)
+def _over_weights(x):
+    return x[C] * x[M] * x[R] * x[S] * x[G] * x[Y]
+
+
+@njit(cache=True)
+def _input_bits(x, step):
+    """Bits of the input footprint of a tile ``x``; ``step`` is (stride h, w, dilation h, w)."""
+    height = _extent(x[P], x[R], step[0], step[2])
+    width = _extent(x[Q], x[S], step[1], step[3])
+    return IO_BITS * x[C] * x[G] * x[N] * height * width
+
+
+@njit(cache=True)
+def _input_fill_bits(tile, factor, t, cycles, step):
+    """Bits written to one input buffer over the layer: a full footprint, then the sliding window's new part."""
+    full = _input_bits(tile, step)
+    axis, taps, k = (Q, S, 1) if t[Q] > 1 else (P, R, 0)
+    shift = tile[axis] * factor[TILES, axis] * factor[GROUPS, axis] * step[k]
+    extent = _extent(tile[axis], tile[taps], step[k], step[2 + k])
+    fresh = full // extent * min(shift, extent)
+    return cycles // t[axis] * (full + (t[axis] - 1) * fresh)
+
+
+@njit(cache=True)
+def _axis_exact(t_taps, taps, t_out, out, stride, dilation):
+    """Summed input extent along one axis when the taps and the outputs are cut into steps in time.
+
+    With stride and dilation 1 this is ``t_taps * out + t_out * (taps - t_taps)``.
+    """
+    return t_taps * (out - t_out) * stride + t_out * (taps - t_taps) * dilation + t_taps * t_out
+
+
+@njit(cache=True)
+def _glb_bits(dims, tile, factor, n3, t, cycles, step):
+    """Bits of inputs and of outputs that pass between the global buffer and the routers."""
+    if (factor[GROUPS] == 1).all():
+        # One router group is in use: the published model then counts exact extents, not the largest tile.
+        high = _axis_exact(t[R], dims[R], t[P], dims[P], step[0], step[2])
+        wide = _axis_exact(t[S], dims[S], t[Q], dims[Q], step[1], step[3])
+        inputs = IO_BITS * t[M] * t[Y] * dims[C] * dims[G] * dims[N] * high * wide
+        outputs = IO_BITS * t[C] * t[R] * t[S] * t[Y] * _over_outputs(dims)
+        return float(inputs), float(outputs)
+    wide_tile = np.minimum(tile * factor[TILES], dims)
+    spread = n3 / t
+    inputs = cycles * _input_bits(wide_tile, step) * _over_inputs(spread)
+    outputs = cycles * IO_BITS * _over_outputs(wide_tile) * _over_outputs(spread)
+    return inputs, outputs
+
+
+@njit(cache=True)
+def _needed_glb_bits(dims, factor, hold_q, step):
+    """Global-buffer bits that hold the inputs and outputs unrolled in space (not clipped to the layer)."""
+    f = factor[ROWS] * factor[COLS] * factor[MACROS] * factor[TILES] * factor[GROUPS]
+    if hold_q:
+        f[Q] = dims[Q]
+    return _input_bits(f, step) + IO_BITS * _over_outputs(f)
+
+
+@njit(cache=True)
+def _weight_actions(out, dims, factor, n3, t, macs, cycles, arrays, columns):
+    """SRAM only: what it takes to bring the weights in, the weight loops outermost."""
+    r = factor[ROWS, C] * factor[ROWS, R] * factor[ROWS, S]
+    c = factor[COLS, Y] * factor[COLS, M]
+    reload = _over_weights(t)
+    above = factor[MACROS] * factor[TILES] * factor[GROUPS]
+    copies = 1.0
+    for d in (P, Q, N):
+        copies *= factor[GROUPS, d] / (n3[d] / t[d])
+    out[CELL_WRITES] = WEIGHT_BITS * macs // cycles * reload
+    out[DRIVER_ROWS] = arrays * _ceil_div(reload * r * c, columns)
+    out[DRAM_BITS] = r * c * _over_weights(above) * reload * copies
+
+
+@njit(cache=True)
+def count_actions(dims, step, capacity, factor, left, is_sram, pay_first_fill, out):
+    """Fill ``out`` (float64 ``(16,)``, columns ``COUNT_NAMES``) for one mapped layer.
+
+    Args:
+        dims: int64 ``(9,)``; ``dims[Y]`` is the number of weight slices.
+        step: int64 ``(4,)``, stride and dilation of the input footprint.
+        capacity: int64 ``(5,)``.
+        factor, left: as filled by :func:`cimopt_tiled.mapping.map_layer`.
+        is_sram: weights are swapped through DRAM and output width is a loop over time.
+        pay_first_fill: the first inputs and last outputs are written to the global buffer.
+    """
+    t, n1, n2, n3 = left[5], left[2], left[3], left[4]
+    cycles, in_array, in_tiles, in_routers = t.prod(), n1.prod(), n2.prod(), n3.prod()
+    arrays, tiles, routers = in_array // cycles, in_tiles // cycles, in_routers // cycles
+    r = factor[ROWS, C] * factor[ROWS, R] * factor[ROWS, S]
+    c = factor[COLS, Y] * factor[COLS, M]
+    macro = factor[MACROS]
+    tile = np.minimum(factor[ROWS] * factor[COLS] * macro, dims)
+    word = IO_BITS * capacity[MACROS]
+    macs = dims[C] * dims[M] * dims[R] * dims[S] * dims[P] * dims[Q] * dims[G] * dims[N]
+
+    out[CELL_READS] = macs * dims[Y]
+    out[ROW_ACTS] = arrays * cycles * r
+    out[ADC_CONVS] = arrays * cycles * c
+
+    fill = _input_fill_bits(tile, factor, t, cycles, step)
+    out[IN_READS] = tiles * _ceil_div(cycles * IO_BITS * r * _over_inputs(macro), word)
+    out[IN_WRITES] = tiles * _ceil_div(fill, word)
+
+    slices = factor[COLS, Y] * macro[Y]
+    partial = cycles * IO_BITS * c * _over_outputs(macro) * macro[Y]
+    words = _ceil_div(partial, word)
+    out[OUT_READS] = tiles * words
+    out[OUT_WRITES] = tiles * (words + _ceil_div(words, slices))
+
+    sent = math.ceil(fill * _over_inputs(factor[TILES]) / ROUTER_WORD_BITS)
+    received = math.ceil(partial / slices * _over_outputs(factor[TILES]) / ROUTER_WORD_BITS)
+    out[ROUTER] = routers * (sent + received)
+
+    inputs, outputs = _glb_bits(dims, tile, factor, n3, t, cycles, step)
+    back = math.ceil(outputs / GLB_WORD_BITS)
+    out[GLB_READS] = math.ceil(inputs / GLB_WORD_BITS) + back
+    out[GLB_WRITES] = back
+    if pay_first_fill:
+        out[GLB_WRITES] += _ceil_div(_input_bits(dims, step), GLB_WORD_BITS)
+        out[GLB_WRITES] += _ceil_div(IO_BITS * _over_outputs(dims), GLB_WORD_BITS)
+
+    out[CELL_WRITES] = out[DRIVER_ROWS] = out[DRAM_BITS] = 0.0
+    if is_sram:
+        _weight_actions(out, dims, factor, n3, t, macs, cycles, arrays, capacity[COLS])
+    out[CYCLES] = cycles
+    out[ACTIVE_CELLS] = macs * dims[Y] / cycles
+    out[GLB_BITS] = _needed_glb_bits(dims, factor, is_sram, step)
