@@ -1,0 +1,103 @@
+"""Builds a workload layer by layer; every output map is derived, none is typed in.
+
+A feature map flows through calls as a tensor flows through a network's forward pass:
+
+    net = Network("tiny", variant="example", source="none", input_shape=(3, 32, 32))
+    x = net.conv(net.input, "conv1", 16, kernel=3, stride=2, padding=1)
+    x = net.linear(flatten(adaptive_pool(x, 1)), "fc", 10)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cimopt.types import Layer, Workload
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """Shape of one activation tensor, batch 1."""
+
+    channels: int
+    height: int
+    width: int
+
+
+def window_count(size: int, kernel: int, stride: int, padding: int) -> int:
+    """Positions of a sliding window along one axis: floor((size + 2 padding - kernel) / stride) + 1."""
+    count = (size + 2 * padding - kernel) // stride + 1
+    if count < 1:
+        raise ValueError(f"a window of {kernel} does not fit into {size} + 2 x {padding}")
+    return count
+
+
+def pool(x: FeatureMap, kernel: int, stride: int, padding: int = 0) -> FeatureMap:
+    """Max or average pooling; it has no MACs, only a shape."""
+    return FeatureMap(
+        x.channels, window_count(x.height, kernel, stride, padding), window_count(x.width, kernel, stride, padding)
+    )
+
+
+def adaptive_pool(x: FeatureMap, size: int) -> FeatureMap:
+    """Average pooling to a square of `size`, whatever comes in."""
+    return FeatureMap(x.channels, size, size)
+
+
+def flatten(x: FeatureMap) -> FeatureMap:
+    """All values as channels of one position, for a fully connected layer."""
+    return FeatureMap(x.channels * x.height * x.width, 1, 1)
+
+
+class Network:
+    """Collects layers in order. `input_shape` is (channels, height, width)."""
+
+    def __init__(self, name: str, *, variant: str, source: str, input_shape: tuple[int, int, int]) -> None:
+        self.name, self.variant, self.source, self.input_shape = name, variant, source, input_shape
+        self._layers: list[Layer] = []
+
+    @property
+    def input(self) -> FeatureMap:
+        return FeatureMap(*self.input_shape)
+
+    def conv(
+        self, x: FeatureMap, name: str, out_channels: int, kernel: int, *, stride: int = 1, padding: int = 0, groups: int = 1
+    ) -> FeatureMap:
+        """Square 2-D convolution with the same padding on all sides; returns its output map."""
+        height = window_count(x.height, kernel, stride, padding)
+        width = window_count(x.width, kernel, stride, padding)
+        self._layers.append(
+            Layer(
+                name=name,
+                kind="conv",
+                in_channels=x.channels,
+                out_channels=out_channels,
+                kernel=(kernel, kernel),
+                stride=(stride, stride),
+                padding=(padding,) * 4,
+                groups=groups,
+                out_map=(height, width),
+            )
+        )
+        return FeatureMap(out_channels, height, width)
+
+    def linear(self, x: FeatureMap, name: str, out_features: int) -> FeatureMap:
+        """Fully connected layer over the channels, the same at every position of `x`."""
+        self._layers.append(
+            Layer(
+                name=name,
+                kind="linear",
+                in_channels=x.channels,
+                out_channels=out_features,
+                out_map=(x.height, x.width),
+            )
+        )
+        return FeatureMap(out_features, x.height, x.width)
+
+    def workload(self) -> Workload:
+        return Workload(
+            name=self.name,
+            layers=tuple(self._layers),
+            variant=self.variant,
+            source=self.source,
+            input_shape=self.input_shape,
+        )
