@@ -1,0 +1,1 @@
+"""The shipped tables; see SOURCES.md."""

@@ -1,0 +1,1 @@
+"""Config groups this plug-in adds."""

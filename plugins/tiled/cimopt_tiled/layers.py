@@ -1,0 +1,110 @@
+"""Workloads as arrays: each distinct layer shape once, and how often each workload has it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cimopt.types import MAX_BITS_PER_CELL, Layer, Workload
+from cimopt_tiled.counts import WEIGHT_BITS
+from cimopt_tiled.structure import N_BASIS
+
+# Statistics for layers that carry none: plain means over the 1,024 layers of the nine published networks
+# (the workload files behind arXiv 2603.03880), for 1..8 bits per cell, of full scale.
+DEFAULT_MEAN_INPUT = 0.477456
+DEFAULT_MEAN_WEIGHT_SLICE = (0.503456, 0.502777, 0.400450, 0.501401, 0.299322, 0.254904, 0.245022, 0.486162)
+
+
+@dataclass(frozen=True)
+class Occurrences:
+    """The layers of one workload in order, L of them.
+
+    Attributes:
+        names: the layers' names.
+        shape: int ``(L,)``, row in :class:`LayerSet`.
+        repeats: float ``(L,)``.
+        basis: float ``(L, 8, 4)``: (1, a, w, a*w) for 1..8 bits per cell, of one repeat.
+    """
+
+    names: tuple[str, ...]
+    shape: np.ndarray
+    repeats: np.ndarray
+    basis: np.ndarray
+
+
+@dataclass(frozen=True)
+class LayerSet:
+    """Distinct layer shapes of several workloads; k shapes, w workloads.
+
+    Attributes:
+        dims: int ``(k, 9)``: C, M, R, S, P, Q, G, N and a slice column (1, set per structure).
+        steps: int ``(k, 4)``: stride h, w, dilation h, w of input footprints.
+        basis: float ``(k, 8, w, 4)``: repeats x (1, a, w, a*w) summed over a workload's layers of that shape.
+        weights: float ``(w,)``: weights that the capacity rule counts.
+        workloads: the layers of each workload.
+    """
+
+    dims: np.ndarray
+    steps: np.ndarray
+    basis: np.ndarray
+    weights: np.ndarray
+    workloads: tuple[Occurrences, ...]
+
+    def needed_cells(self, bits_per_cell: np.ndarray) -> np.ndarray:
+        """Cells that hold every weight of each workload, ``(m, w)`` for ``bits_per_cell`` ``(m,)``."""
+        slices = -(-WEIGHT_BITS // np.asarray(bits_per_cell, dtype=np.int64))
+        return slices[:, None] * self.weights
+
+
+def _shape(layer: Layer, stride_ignored: bool) -> tuple[int, ...]:
+    """Dimensions of one group, then stride and dilation as the model sees them."""
+    step = (1, 1, 1, 1) if stride_ignored else (*layer.stride, *layer.dilation)
+    channels = (layer.in_channels // layer.groups, layer.out_channels // layer.groups)
+    return (*channels, *layer.kernel, *layer.out_map, layer.groups, layer.batch, *step)
+
+
+def _basis(layer: Layer) -> np.ndarray:
+    """(1, a, w, a*w) for 1..8 bits per cell, ``(8, 4)``."""
+    mean_input = DEFAULT_MEAN_INPUT if layer.mean_input is None else layer.mean_input
+    w = np.array(DEFAULT_MEAN_WEIGHT_SLICE if layer.mean_weight_slice is None else layer.mean_weight_slice)
+    a = np.full(MAX_BITS_PER_CELL, mean_input)
+    return np.stack([np.ones(MAX_BITS_PER_CELL), a, w, a * w], axis=1)
+
+
+def _counted_weights(layer: Layer, groups_ignored: bool) -> int:
+    """Weights of a layer in the capacity rule: sum of C*R*S*M, published without the groups."""
+    return layer.weights // layer.groups if groups_ignored else layer.weights
+
+
+def layer_set(workloads: Sequence[Workload], stride_ignored: bool, groups_ignored: bool) -> LayerSet:
+    """Collect the distinct shapes of ``workloads``.
+
+    A layer marked ``dynamic`` (a product of two activations) is treated like one with stored weights, as
+    in the published workload files.
+    """
+    rows: dict[tuple[int, ...], int] = {}
+    listed = []
+    for workload in workloads:
+        shape = [rows.setdefault(_shape(layer, stride_ignored), len(rows)) for layer in workload.layers]
+        listed.append(
+            Occurrences(
+                names=tuple(layer.name for layer in workload.layers),
+                shape=np.array(shape),
+                repeats=np.array([float(layer.repeats) for layer in workload.layers]),
+                basis=np.stack([_basis(layer) for layer in workload.layers]),
+            )
+        )
+    table = np.array(list(rows), dtype=np.int64)
+    basis = np.zeros((len(rows), MAX_BITS_PER_CELL, len(listed), N_BASIS))
+    for w, one in enumerate(listed):
+        np.add.at(basis[:, :, w], one.shape, one.repeats[:, None, None] * one.basis)
+    weights = [float(sum(_counted_weights(layer, groups_ignored) for layer in w.layers)) for w in workloads]
+    return LayerSet(
+        dims=np.concatenate([table[:, :8], np.ones((len(table), 1), np.int64)], axis=1),
+        steps=np.ascontiguousarray(table[:, 8:]),
+        basis=basis,
+        weights=np.array(weights),
+        workloads=tuple(listed),
+    )
