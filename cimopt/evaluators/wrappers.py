@@ -1,0 +1,165 @@
+"""Evaluators that wrap another one behind the same interface, one concern each."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cimopt.errors import CimoptError
+from cimopt.evaluators.base import Evaluator, Workloads, names
+from cimopt.types import Designs, Metrics, fingerprint
+
+
+class Wrapper(Evaluator):
+    """Takes name, requires, provides and precheck from the inner evaluator."""
+
+    def __init__(self, inner: Evaluator) -> None:
+        self.inner = inner
+        self.name, self.version = inner.name, inner.version
+        self.requires, self.provides = inner.requires, inner.provides
+
+    def cache_key(self) -> dict[str, Any]:
+        return self.inner.cache_key()
+
+    def precheck(self, designs: Designs, workloads: Workloads) -> dict[str, np.ndarray]:
+        return self.inner.precheck(designs, workloads)
+
+
+class Guarded(Wrapper):
+    """Turns an exception into an error outcome of the design that caused it.
+
+    A failing batch is halved until the failing designs stand alone; the others keep their results.
+    Errors of set-up (`CimoptError`: bad input, broken contract) still stop the study.
+    """
+
+    def evaluate(self, designs: Designs, workloads: Workloads, detail: str = "totals") -> Metrics:
+        try:
+            return self.inner.evaluate(designs, workloads, detail)
+        except CimoptError:
+            raise
+        except Exception as error:  # the one place where any failure of a plug-in becomes an outcome
+            if len(designs) == 1:
+                return Metrics.failed([reason_of(error)], names(workloads))
+        half = len(designs) // 2
+        parts = (designs.take(slice(None, half)), designs.take(slice(half, None)))
+        return Metrics.concat([self.evaluate(part, workloads, detail) for part in parts])
+
+
+def reason_of(error: BaseException) -> str:
+    """One line: the exception's type and text."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+class Cached(Wrapper):
+    """Keeps results by (design values it reads, workloads, evaluator version and settings).
+
+    With a `folder`, results also live in `<folder>/<name>-<hash>.jsonl`, one line per design, so that
+    a slow evaluation is never paid twice; the driver is the only writer. Errors are not kept (a
+    crash may have been the machine's), breakdowns are not kept either.
+    """
+
+    def __init__(self, inner: Evaluator, folder: Path | None = None) -> None:
+        super().__init__(inner)
+        self._known: dict[tuple, dict[str, Any]] = {}
+        self._folder = folder
+        self._loaded: set[Path] = set()
+        self.hits = 0
+
+    def evaluate(self, designs: Designs, workloads: Workloads, detail: str = "totals") -> Metrics:
+        if detail != "totals" or not len(designs):
+            return self.inner.evaluate(designs, workloads, detail)
+        context, path = self._context(workloads)
+        keys = self._keys(designs, context)
+        first = {key: i for i, key in reversed(list(enumerate(keys)))}
+        new = sorted(i for key, i in first.items() if key not in self._known)
+        self.hits += len(keys) - len(new)
+        errors: dict[tuple, Metrics] = {}
+        if new:
+            metrics = self.inner.evaluate(designs.take(np.array(new)), workloads, detail)
+            self._keep(metrics, [keys[i] for i in new], path, errors)
+        return Metrics.concat([errors[k] if k in errors else _unpack(self._known[k], names(workloads)) for k in keys])
+
+    def _context(self, workloads: Workloads) -> tuple[str, Path | None]:
+        content = [self.name, self.version, self.cache_key(), [w.fingerprint for w in workloads]]
+        context = fingerprint(content)
+        if self._folder is None:
+            return context, None
+        path = self._folder / f"{self.name}-{context}.jsonl"
+        if path not in self._loaded:
+            self._loaded.add(path)
+            self._known |= _read(path, context)
+        return context, path
+
+    def _keys(self, designs: Designs, context: str) -> list[tuple]:
+        columns = [designs[name].tolist() for name in self.requires]
+        return [(context, *values) for values in zip(*columns, strict=True)] if columns else [(context,)] * len(designs)
+
+    def _keep(self, metrics: Metrics, keys: list[tuple], path: Path | None, errors: dict[tuple, Metrics]) -> None:
+        lines = []
+        for i, key in enumerate(keys):
+            one = metrics.take(slice(i, i + 1))
+            if one.outcome(0).state == "error":
+                errors[key] = one
+                continue
+            self._known[key] = _pack(one)
+            lines.append(json.dumps([list(key[1:]), self._known[key]]))
+        if path is not None and lines:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a") as file:
+                file.write("\n".join(lines) + "\n")
+
+
+def _pack(one: Metrics) -> dict[str, Any]:
+    return {
+        "values": {k: v[0].tolist() for k, v in one.values.items()} if one.ok[0] else {},
+        "violations": {k: float(v[0]) for k, v in one.violations.items()},
+        "reason": one.reasons[one.reason[0]] if one.reason[0] else "",
+    }
+
+
+def _unpack(packed: Mapping[str, Any], workloads: tuple[str, ...]) -> Metrics:
+    reason = packed["reason"]
+    return Metrics(
+        values={k: np.array([v], dtype=float) for k, v in packed["values"].items()},
+        workloads=workloads,
+        reason=np.array([1 if reason else 0], dtype=np.int16),
+        reasons=("ok", reason) if reason else ("ok",),
+        violations={k: np.array([v]) for k, v in packed["violations"].items()},
+    )
+
+
+def _read(path: Path, context: str) -> dict[tuple, dict[str, Any]]:
+    """Known lines; a line torn by a kill is skipped (its design is evaluated again)."""
+    known: dict[tuple, dict[str, Any]] = {}
+    if not path.exists():
+        return known
+    for line in path.read_text().splitlines():
+        try:
+            key, packed = json.loads(line)
+        except ValueError:
+            continue
+        if all(not isinstance(v, float) or math.isfinite(v) for v in key):
+            known[(context, *key)] = packed
+    return known
+
+
+class Spread(Wrapper):
+    """Splits a batch into chunks and lets a runner evaluate them; results come back in order."""
+
+    def __init__(self, inner: Evaluator, runner: Any, chunk: int) -> None:
+        super().__init__(inner)
+        self._runner, self._chunk = runner, chunk
+
+    def evaluate(self, designs: Designs, workloads: Workloads, detail: str = "totals") -> Metrics:
+        starts = range(0, len(designs), self._chunk)
+        tasks = [(designs.take(slice(s, s + self._chunk)), tuple(workloads), detail) for s in starts]
+        parts: list[Metrics | None] = [None] * len(tasks)
+        for index, metrics in self._runner(self.inner, tasks):
+            parts[index] = metrics
+        return Metrics.concat(parts)

@@ -1,0 +1,1 @@
+"""Hydra config groups, importable as `cimopt.conf`."""
