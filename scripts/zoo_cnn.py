@@ -35,9 +35,7 @@ _VGG16_STAGES = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 5
 
 def vgg16() -> Workload:
     """VGG-16 without batch normalisation, Simonyan and Zisserman 2014, arXiv 1409.1556, table 1 column D."""
-    net = Network(
-        "vgg16", variant="torchvision, no batch norm", source="arXiv 1409.1556, table 1 column D", input_shape=IMAGE
-    )
+    net = Network("vgg16", variant="torchvision, no batch norm", source="arXiv 1409.1556, table 1 column D", input_shape=IMAGE)
     x, module = net.input, 0
     for stage in _VGG16_STAGES:
         for channels in stage:
@@ -93,9 +91,7 @@ _MOBILENET_V3_LARGE = (
 
 def mobilenet_v3() -> Workload:
     """MobileNetV3-Large, Howard et al. 2019, arXiv 1905.02244, table 1; classifier as in torchvision."""
-    net = Network(
-        "mobilenet_v3", variant="large, torchvision", source="arXiv 1905.02244, table 1", input_shape=IMAGE
-    )
+    net = Network("mobilenet_v3", variant="large, torchvision", source="arXiv 1905.02244, table 1", input_shape=IMAGE)
     x = net.conv(net.input, "features.0.0", 16, 3, stride=2, padding=1)
     for i, row in enumerate(_MOBILENET_V3_LARGE, start=1):
         x = _inverted_residual(net, x, f"features.{i}.block", row)
@@ -105,9 +101,7 @@ def mobilenet_v3() -> Workload:
     return net.workload()
 
 
-def _inverted_residual(
-    net: Network, x: FeatureMap, name: str, row: tuple[int, int, int, bool, int]
-) -> FeatureMap:
+def _inverted_residual(net: Network, x: FeatureMap, name: str, row: tuple[int, int, int, bool, int]) -> FeatureMap:
     """Expand (left out where it would not widen), depthwise, squeeze and excite, project."""
     kernel, expanded, channels, excite, stride = row
     part = 0

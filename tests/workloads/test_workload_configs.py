@@ -45,7 +45,10 @@ def published(names):
         (["workload=net9_published"], published(NET9)),
         (["workload=cnn4", "+workload.mine.file=./a.yaml"], zoo(CNN4) | {"mine": {"file": "./a.yaml"}}),
         (["workload=[]", "+workload.mine.file=./a.yaml"], {"mine": {"file": "./a.yaml"}}),
-        (["workload.vgg16.source=published", "~workload.alexnet"], zoo(["resnet18"]) | published(["vgg16"]) | zoo(["mobilenet_v3"])),
+        (
+            ["workload.vgg16.source=published", "~workload.alexnet"],
+            zoo(["resnet18"]) | published(["vgg16"]) | zoo(["mobilenet_v3"]),
+        ),
     ],
 )
 def test_forms_of_choosing(composed, overrides, expected):

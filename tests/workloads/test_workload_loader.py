@@ -92,7 +92,9 @@ def test_a_timeloop_style_shape_must_not_load_quietly(load_text):
         load_text("name: x\nlayers:\n  - {name: a, kind: conv, C: 3, M: 64, P: 112, Q: 112, R: 7, S: 7, HStride: 2}\n")
 
 
-@pytest.mark.parametrize("text", ["", "[]", "5", "name: x", "name: x\nlayers: []", "name: x\nlayers: {}", "name: x\nlayers: [3]"])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "5", "name: x", "name: x\nlayers: []", "name: x\nlayers: {}", "name: x\nlayers: [3]"]
+)
 def test_content_that_is_no_workload(load_text, text):
     with pytest.raises(InputError, match="net.yaml"):
         load_text(text)

@@ -12,7 +12,9 @@ sizes = st.integers(1, 5000)
 pairs = st.tuples(sizes, sizes)
 fractions = st.floats(0, 1)
 # Any text that UTF-8 can hold, words that YAML takes for something else included.
-texts = st.one_of(st.text(st.characters(codec="utf-8")), st.sampled_from(["no", "1e3", "0x1f", "null", "a: b", "2024-01-01", "~"]))
+texts = st.one_of(
+    st.text(st.characters(codec="utf-8")), st.sampled_from(["no", "1e3", "0x1f", "null", "a: b", "2024-01-01", "~"])
+)
 labels = texts.filter(bool)
 
 

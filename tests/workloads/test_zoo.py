@@ -24,7 +24,9 @@ TOTALS = {
 def shapes(workload):
     """Multiset of (C, M totals, kernel, stride, groups, output map)."""
     return Counter(
-        (x.in_channels, x.out_channels, x.kernel, x.stride, x.groups, x.out_map) for x in workload.layers for _ in range(x.repeats)
+        (x.in_channels, x.out_channels, x.kernel, x.stride, x.groups, x.out_map)
+        for x in workload.layers
+        for _ in range(x.repeats)
     )
 
 
@@ -42,7 +44,9 @@ def test_zoo_and_published_layers_have_equal_shapes_and_strides(name):
 @pytest.mark.parametrize("name", TOTALS)
 def test_statistics_are_those_of_the_published_layers(name):
     zoo, published = workloads.load(name), workloads.load(name, source="published")
-    statistics = [Counter((x.mean_input, x.mean_weight_slice, x.in_channels, x.kernel) for x in w.layers) for w in (zoo, published)]
+    statistics = [
+        Counter((x.mean_input, x.mean_weight_slice, x.in_channels, x.kernel) for x in w.layers) for w in (zoo, published)
+    ]
     assert statistics[0] == statistics[1]
     assert all(x.mean_input is not None and len(x.mean_weight_slice) == 8 for x in zoo.layers)
 

@@ -1,0 +1,6 @@
+"""A small, complete evaluator plug-in, made to be copied: see README.md."""
+
+from cimopt_template.evaluator import Peak
+
+__version__ = "0.1.0"
+__all__ = ["Peak"]
