@@ -49,14 +49,15 @@ def flatten(x: FeatureMap) -> FeatureMap:
 
 
 class Network:
-    """Collects layers in order. `input_shape` is (channels, height, width)."""
+    """Collects layers in order. `input_shape` is (channels, height, width), or (tokens,) for text."""
 
-    def __init__(self, name: str, *, variant: str, source: str, input_shape: tuple[int, int, int]) -> None:
+    def __init__(self, name: str, *, variant: str, source: str, input_shape: tuple[int, ...]) -> None:
         self.name, self.variant, self.source, self.input_shape = name, variant, source, input_shape
         self._layers: list[Layer] = []
 
     @property
     def input(self) -> FeatureMap:
+        """The image; networks of tokens start from their own `FeatureMap`."""
         return FeatureMap(*self.input_shape)
 
     def conv(
@@ -92,6 +93,30 @@ class Network:
             )
         )
         return FeatureMap(out_features, x.height, x.width)
+
+    def attention(self, x: FeatureMap, name: str, heads: int) -> FeatureMap:
+        """The two products of self-attention over all positions of `x`, per head: Q K^T, then scores V.
+
+        Both operands are activations (dynamic). Heads are groups; each product has heads x tokens x tokens x
+        (channels / heads) MACs, so that their number grows with the square of the tokens.
+        """
+        tokens = x.height * x.width
+        self._product(f"{name}.qk", x.channels, heads * tokens, heads, tokens)
+        self._product(f"{name}.av", heads * tokens, x.channels, heads, tokens)
+        return FeatureMap(x.channels, x.height, x.width)
+
+    def _product(self, name: str, in_channels: int, out_channels: int, heads: int, tokens: int) -> None:
+        self._layers.append(
+            Layer(
+                name=name,
+                kind="matmul",
+                in_channels=in_channels,
+                out_channels=out_channels,
+                groups=heads,
+                out_map=(tokens, 1),
+                dynamic=True,
+            )
+        )
 
     def workload(self) -> Workload:
         return Workload(

@@ -69,6 +69,55 @@ def _basic_block(net: Network, x: FeatureMap, name: str, channels: int, stride: 
     return y
 
 
+# Inner width and blocks of each stage; the output is four times the inner width.
+_RESNET50 = ((64, 3), (128, 4), (256, 6), (512, 3))
+
+
+def resnet50() -> Workload:
+    """ResNet-50, He et al. 2015, arXiv 1512.03385, table 1; stride in the 3x3 convolution, as in torchvision."""
+    net = Network("resnet50", variant="torchvision (v1.5)", source="arXiv 1512.03385, table 1", input_shape=IMAGE)
+    x = pool(net.conv(net.input, "conv1", 64, 7, stride=2, padding=3), 3, 2, padding=1)
+    for stage, (inner, blocks) in enumerate(_RESNET50, start=1):
+        for block in range(blocks):
+            stride = 2 if stage > 1 and block == 0 else 1
+            x = _bottleneck(net, x, f"layer{stage}.{block}", inner, stride)
+    net.linear(flatten(adaptive_pool(x, 1)), "fc", CLASSES)
+    return net.workload()
+
+
+def _bottleneck(net: Network, x: FeatureMap, name: str, inner: int, stride: int) -> FeatureMap:
+    y = net.conv(x, f"{name}.conv1", inner, 1)
+    y = net.conv(y, f"{name}.conv2", inner, 3, stride=stride, padding=1)
+    y = net.conv(y, f"{name}.conv3", 4 * inner, 1)
+    if stride != 1 or x.channels != 4 * inner:
+        net.conv(x, f"{name}.downsample.0", 4 * inner, 1, stride=stride)
+    return y
+
+
+_DENSENET201_BLOCKS = (6, 12, 48, 32)
+_GROWTH = 32  # channels each dense layer adds
+_BOTTLENECK = 4 * _GROWTH  # channels between its 1x1 and its 3x3 convolution
+
+
+def densenet201() -> Workload:
+    """DenseNet-201, Huang et al. 2016, arXiv 1608.06993, table 1 (growth 32, compression 0.5)."""
+    net = Network("densenet201", variant="torchvision", source="arXiv 1608.06993, table 1", input_shape=IMAGE)
+    x = pool(net.conv(net.input, "features.conv0", 64, 7, stride=2, padding=3), 3, 2, padding=1)
+    for block, layers in enumerate(_DENSENET201_BLOCKS, start=1):
+        for layer in range(1, layers + 1):
+            x = _dense_layer(net, x, f"features.denseblock{block}.denselayer{layer}")
+        if block < len(_DENSENET201_BLOCKS):
+            x = pool(net.conv(x, f"features.transition{block}.conv", x.channels // 2, 1), 2, 2)
+    net.linear(flatten(adaptive_pool(x, 1)), "classifier", CLASSES)
+    return net.workload()
+
+
+def _dense_layer(net: Network, x: FeatureMap, name: str) -> FeatureMap:
+    y = net.conv(x, f"{name}.conv1", _BOTTLENECK, 1)
+    net.conv(y, f"{name}.conv2", _GROWTH, 3, padding=1)
+    return FeatureMap(x.channels + _GROWTH, x.height, x.width)
+
+
 # Kernel, expanded channels, output channels, squeeze-and-excitation, stride: arXiv 1905.02244, table 1.
 _MOBILENET_V3_LARGE = (
     (3, 16, 16, False, 1),

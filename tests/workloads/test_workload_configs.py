@@ -41,6 +41,7 @@ def published(names):
         (["workload=cnn4"], zoo(CNN4)),
         (["workload=vgg16"], zoo(["vgg16"])),
         (["workload=[resnet18,vgg16]"], zoo(["resnet18", "vgg16"])),
+        (["workload=net9"], zoo(NET9)),
         (["workload=cnn4_published"], published(CNN4)),
         (["workload=net9_published"], published(NET9)),
         (["workload=cnn4", "+workload.mine.file=./a.yaml"], zoo(CNN4) | {"mine": {"file": "./a.yaml"}}),

@@ -168,11 +168,12 @@ def test_entry_name_may_not_contradict_its_file(tmp_path):
 
 
 def test_one_zoo_network_loads_in_well_under_50_ms():
-    workloads.load("mobilenet_v3")
-    start = time.perf_counter()
-    for _ in range(5):
+    def seconds() -> float:
+        start = time.perf_counter()
         workloads.load("mobilenet_v3")
-    assert (time.perf_counter() - start) / 5 < 0.05
+        return time.perf_counter() - start
+
+    assert min(seconds() for _ in range(5)) < 0.05
 
 
 def test_table_ends_in_the_totals():
