@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,10 @@ import numpy as np
 from cimopt.errors import CimoptError
 from cimopt.evaluators.base import Evaluator, Workloads, names
 from cimopt.types import Designs, Metrics, fingerprint
+
+
+# A Ray task should be long against its round trip of about a millisecond.
+CHUNK_S = 0.1
 
 
 class Wrapper(Evaluator):
@@ -150,16 +154,50 @@ def _read(path: Path, context: str) -> dict[tuple, dict[str, Any]]:
 
 
 class Spread(Wrapper):
-    """Splits a batch into chunks and lets a runner evaluate them; results come back in order."""
+    """Splits a batch into chunks of genes and lets a runner evaluate them; results come back in order.
 
-    def __init__(self, inner: Evaluator, runner: Any, chunk: int) -> None:
+    `runner.map(items)` gets items `(genes, detail)` and yields `(index, (Metrics, seconds))`, or an
+    object with a `reason` for a chunk whose worker was lost: its designs are then tried one by one.
+    `on_result(n)` is told how many designs came back.
+    """
+
+    def __init__(self, inner: Evaluator, runner: Any, chunk: int | None = None) -> None:
         super().__init__(inner)
-        self._runner, self._chunk = runner, chunk
+        self._runner, self._fixed_chunk = runner, chunk
+        self._cost_s: float | None = None
+        self.on_result: Callable[[np.ndarray, Metrics], None] = lambda rows, metrics: None
 
     def evaluate(self, designs: Designs, workloads: Workloads, detail: str = "totals") -> Metrics:
-        starts = range(0, len(designs), self._chunk)
-        tasks = [(designs.take(slice(s, s + self._chunk)), tuple(workloads), detail) for s in starts]
-        parts: list[Metrics | None] = [None] * len(tasks)
-        for index, metrics in self._runner(self.inner, tasks):
-            parts[index] = metrics
-        return Metrics.concat(parts)
+        rows = np.arange(len(designs))
+        parts = self._run(designs, self._split(rows), detail, names(workloads))
+        order = np.concatenate([r for r, _ in parts])
+        return Metrics.concat([m for _, m in parts]).take(np.argsort(order, kind="stable"))
+
+    def _split(self, rows: np.ndarray) -> list[np.ndarray]:
+        size = self._fixed_chunk or self._chunk(len(rows))
+        return [rows[s : s + size] for s in range(0, len(rows), size)]
+
+    def _chunk(self, n: int) -> int:
+        """Designs per task: at least CHUNK_S of work, never more than an even share."""
+        share = -(-n // self._runner.workers)
+        if self._cost_s is None:
+            return max(1, -(-share // 4))
+        return int(min(max(CHUNK_S / max(self._cost_s, 1e-9), 1), share))
+
+    def _run(
+        self, designs: Designs, chunks: list[np.ndarray], detail: str, workloads: tuple[str, ...]
+    ) -> list[tuple[np.ndarray, Metrics]]:
+        done: list[tuple[np.ndarray, Metrics]] = []
+        again: list[np.ndarray] = []
+        for index, result in self._runner.map([(designs.genes[rows], detail) for rows in chunks]):
+            rows = chunks[index]
+            if not isinstance(result, tuple):
+                if len(rows) > 1:
+                    again += [rows[k : k + 1] for k in range(len(rows))]
+                    continue
+                result = (Metrics.failed([result.reason], workloads), 0.0)
+            metrics, seconds = result
+            self._cost_s = seconds / len(rows)
+            done.append((rows, metrics))
+            self.on_result(rows, metrics)
+        return done + (self._run(designs, again, detail, workloads) if again else [])

@@ -1,0 +1,172 @@
+"""Builds every room from a checked config, and the recipe a worker needs to build its evaluator."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cimopt import objectives, plugins
+from cimopt import space as spaces
+from cimopt.config import Config
+from cimopt.errors import InputError
+from cimopt.evaluators import Cached, Chain, Evaluator, Guarded, OneByOneEvaluator, Spread
+from cimopt.objectives import Objective
+from cimopt.runners.auto import AutoRunner
+from cimopt.runners.base import Function, Runner
+from cimopt.runners.ray import RayRunner
+from cimopt.runners.serial import SerialRunner
+from cimopt.space import SearchSpace
+from cimopt.types import Designs, Metrics, ParameterSet, Workload, fingerprint
+from cimopt.workloads import load_entries
+
+
+@dataclass(frozen=True)
+class EvaluatorRecipe:
+    """Plain data from which any process builds the same evaluator: names, settings, parameters, workloads."""
+
+    entries: tuple[tuple[str, Mapping[str, Any]], ...]
+    parameters: ParameterSet
+    workloads: tuple[Workload, ...]
+
+    def chain(self) -> Chain:
+        """The evaluators in working order; InputError when a need is not met."""
+        built = [_build(name, settings) for name, settings in self.entries]
+        return Chain(built, self.parameters.all_names)
+
+    def __call__(self) -> Function:
+        """What a runner's worker runs: (genes, detail) -> (Metrics, seconds)."""
+        evaluator = Guarded(self.chain())
+
+        def evaluate(item: tuple[np.ndarray, str]) -> tuple[Metrics, float]:
+            genes, detail = item
+            began = time.perf_counter()
+            metrics = evaluator.evaluate(Designs(self.parameters, genes), self.workloads, detail)
+            return metrics, time.perf_counter() - began
+
+        return evaluate
+
+
+def _build(name: str, settings: Mapping[str, Any]) -> Evaluator:
+    kind = plugins.load("cimopt.evaluators", name)
+    if not (isinstance(kind, type) and issubclass(kind, Evaluator)):
+        raise InputError(f"plug-in evaluator '{name}' is no subclass of cimopt.evaluators.Evaluator")
+    return kind.from_config(settings)
+
+
+@dataclass(frozen=True)
+class Rooms:
+    """One study's parts. `chain` lives in the driver (precheck, breakdowns); workers build their own."""
+
+    config: Config
+    space: SearchSpace
+    workloads: tuple[Workload, ...]
+    recipe: EvaluatorRecipe
+    chain: Chain
+    objective: Objective
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What decides the result; a workload counts by its content, not by its file's name."""
+        plain = dict(self.config.identity)
+        plain["workload"] = {w.name: w.fingerprint for w in self.workloads}
+        plain["space"] = {"name": self.space.name, "fingerprint": self.space.fingerprint, **_choices(self.space)}
+        plain["evaluator_versions"] = {e.name: e.version for e in self.chain.evaluators}
+        return plain
+
+    @property
+    def identity_hash(self) -> str:
+        return fingerprint(self.identity)
+
+    def precheck(self, genes: np.ndarray) -> np.ndarray:
+        """Cheap violation amounts of designs, (n,): what a sampler's start pool is filtered by."""
+        total = np.zeros(len(genes))
+        for amount in self.chain.precheck(self.space.designs(genes), self.workloads).values():
+            total += np.maximum(amount, 0.0)
+        return total
+
+
+def _choices(space: SearchSpace) -> dict[str, Any]:
+    """Choices per parameter, for a readable difference on resume."""
+    listed = {p.name: [list(c) for c in p.by_parent] or list(p.choices) for p in space.parameters.parameters}
+    return {"parameters": listed, "fixed": dict(space.parameters.fixed)}
+
+
+def assemble(config: Config) -> Rooms:
+    """Every room of one study; every wrong name or value is one InputError before anything runs."""
+    space = spaces.from_config(config.space)
+    workloads = load_workloads(config.workload)
+    recipe = EvaluatorRecipe(_entries(config.evaluator), space.parameters, workloads)
+    chain = recipe.chain()
+    objective = objectives.from_config(config.objective)
+    objectives.check_available(objective, chain.provides)
+    return Rooms(config, space, workloads, recipe, chain, objective)
+
+
+def _entries(section: Mapping[str, Any]) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+    return tuple((name, dict(settings or {})) for name, settings in section.items())
+
+
+def load_workloads(section: Mapping[str, Mapping[str, Any]]) -> tuple[Workload, ...]:
+    """Zoo, published and file workloads by entry; a plug-in's by its announced name."""
+    announced = {p.name for p in plugins.installed("cimopt.workloads")}
+    found: list[Workload] = []
+    for key, entry in section.items():
+        name = (entry or {}).get("name") or key
+        if name in announced and not (entry or {}).get("file"):
+            found.append(plugins.load("cimopt.workloads", name)())
+        else:
+            found += load_entries({key: entry or {}})
+    if not found:
+        return load_entries({})  # the one sentence for "no workload is chosen"
+    return tuple(found)
+
+
+def make_runner(config: Config) -> Runner:
+    """The runner that the config names."""
+    runner = config.runner
+
+    def ray() -> RayRunner:
+        return RayRunner(
+            runner.workers, address=runner.address, max_retries=runner.max_retries, timeout_s=runner.timeout_s
+        )
+
+    if runner.name == "ray" or (runner.name == "auto" and runner.address):
+        return ray()
+    if runner.name == "serial" or not _ray_installed():
+        return SerialRunner()
+    return AutoRunner(ray, size=lambda item: len(item[0]))
+
+
+def _ray_installed() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("ray") is not None
+
+
+def is_slow(chain: Chain) -> bool:
+    """Whether a design is expensive enough to be kept on disk and told one by one."""
+    return any(isinstance(e, OneByOneEvaluator) for e in chain.evaluators)
+
+
+def make_evaluator(rooms: Rooms, runner: Runner, cache_folder: Path | None) -> tuple[Evaluator, Spread]:
+    """The evaluator the loop calls: cached (for slow models), spread over the runner. Starts the runner."""
+    runner.start(rooms.recipe)
+    spread = Spread(rooms.chain, runner, rooms.config.runner.chunk or (None if _parallel(runner) else _WHOLE))
+    wanted = rooms.config.runner.cache
+    if wanted == "on" or (wanted == "auto" and is_slow(rooms.chain)):
+        return Cached(spread, cache_folder), spread
+    return spread, spread
+
+
+_WHOLE = 1 << 16  # a serial runner takes a whole generation in one go
+
+
+def _parallel(runner: Runner) -> bool:
+    return not isinstance(runner, SerialRunner)
+
+

@@ -1,0 +1,1 @@
+"""Samplers: the four-phase genetic algorithm, and Optuna's own by name."""

@@ -1,0 +1,55 @@
+"""Never propose a design twice: what was seen, and fresh random designs when mating runs dry."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cimopt.samplers.box import GeneSpace
+
+SMALL_GRID = 200_000  # spaces up to this size are listed to find the last unseen designs
+DRAWS = 200
+
+
+class Seen:
+    """Designs already proposed, by their place in the space."""
+
+    def __init__(self, space: GeneSpace, genes: np.ndarray) -> None:
+        self._space = space
+        self._keys = set(space.key(genes).tolist())
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def add_new(self, genes: np.ndarray) -> np.ndarray:
+        """The valid rows not seen before (each once, order kept); they count as seen from now on."""
+        fresh = []
+        valid = self._space.valid(genes)
+        for row, key in enumerate(self._space.key(genes).tolist()):
+            if valid[row] and key not in self._keys:
+                self._keys.add(key)
+                fresh.append(row)
+        return genes[fresh]
+
+    def unseen_of_grid(self) -> np.ndarray:
+        """Every valid design not seen yet; only for small grids."""
+        genes = self._space.genes_at(0, self._space.grid_size)
+        keys = self._space.key(genes).tolist()
+        fresh = np.array([key not in self._keys for key in keys], dtype=bool)
+        return genes[fresh & self._space.valid(genes)]
+
+
+def unseen_designs(space: GeneSpace, seen: Seen, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Up to n random designs nobody proposed yet, int (<= n, n_genes); fewer when the space is used up."""
+    found = [np.zeros((0, space.n_genes), dtype=np.int64)]
+    missing = n
+    if space.grid_size > SMALL_GRID:
+        for _ in range(DRAWS):
+            if missing <= 0:
+                break
+            new = seen.add_new(rng.integers(0, space.n_choices, size=(missing, space.n_genes)))
+            found.append(new)
+            missing -= len(new)
+    elif missing > 0:
+        left = seen.unseen_of_grid()
+        found.append(seen.add_new(left[rng.permutation(len(left))[:missing]]))
+    return np.concatenate(found)

@@ -1,0 +1,200 @@
+"""The study as it is stored: an Optuna study in the run folder's journal, or in a shared store.
+
+One driver writes. A trial holds its genes as parameters, its value, its constraint amounts, and as
+user attributes the decoded design, the metrics and the reason; so a killed run continues from
+its trials alone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+from optuna.distributions import IntDistribution
+from optuna.samplers import BaseSampler
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
+
+from cimopt.assemble import Rooms
+from cimopt.config import differences
+from cimopt.errors import InputError, StudyConflictError
+from cimopt.objectives import Scores
+from cimopt.types import Metrics
+
+IDENTITY = "cimopt"
+JOURNAL = "study.journal"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Finished designs of one step: trial numbers (n,), genes (n, n_genes), their metrics and scores."""
+
+    number: np.ndarray
+    genes: np.ndarray
+    metrics: Metrics
+    scores: Scores
+
+
+class FolderLock:
+    """One driver per run folder; the system frees the lock when the driver dies."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._file = (folder / ".driver.lock").open("w")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._file.close()
+            raise StudyConflictError(f"run folder {folder} is in use by another cimopt process; wait or choose another") from None
+
+    def release(self) -> None:
+        self._file.close()
+
+
+class StoredStudy:
+    """Opens or creates the study and turns batches into trials and back."""
+
+    def __init__(self, rooms: Rooms, sampler: BaseSampler, folder: Path) -> None:
+        self._rooms = rooms
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        config = rooms.config.study
+        if config.storage is None:
+            self.name, storage = config.name or "study", JournalStorage(JournalFileBackend(str(folder / JOURNAL)))
+        else:
+            self.name, storage = config.name or f"{rooms.config.label}-{rooms.identity_hash[:8]}", config.storage
+        self.study = _open(self.name, storage, sampler)
+        self._check_identity()
+        self._distributions = {n: IntDistribution(0, int(k) - 1) for n, k in zip(rooms.space.names, rooms.space.n_choices, strict=True)}
+
+    def _check_identity(self) -> None:
+        known = self.study.user_attrs.get(IDENTITY)
+        if known is None:
+            self.study.set_user_attr(IDENTITY, self._rooms.identity)
+            return
+        changed = differences(known, self._rooms.identity)
+        if changed:
+            shown = "; ".join(changed[:5]) + (f"; and {len(changed) - 5} more" if len(changed) > 5 else "")
+            raise StudyConflictError(
+                f"this run folder (or store) holds study '{self.name}' with other settings: {shown}. "
+                "Use a new folder or study.name, or the old settings"
+            )
+
+    # ------------------------------------------------------------- notes
+    def note(self, key: str, value: Any) -> None:
+        self.study.set_user_attr(key, value)
+
+    def noted(self, key: str) -> Any:
+        return self.study.user_attrs.get(key)
+
+    # ------------------------------------------------------------ writing
+    def add(self, batch: Batch) -> None:
+        """Write finished designs in one go (fast evaluators); numbers must continue the study's."""
+        self.study.add_trials([self._frozen(batch, i) for i in range(len(batch.number))])
+
+    def _frozen(self, batch: Batch, i: int) -> FrozenTrial:
+        params = dict(zip(self._rooms.space.names, batch.genes[i].tolist(), strict=True))
+        failed = bool(batch.scores.errors[i])
+        return create_trial(
+            state=TrialState.FAIL if failed else TrialState.COMPLETE,
+            value=None if failed else float(batch.scores.values[i, 0]),
+            params=params,
+            distributions=self._distributions,
+            user_attrs=self._attributes(batch, i),
+            constraints=None if failed else _amounts(batch.scores, i),
+        )
+
+    def _attributes(self, batch: Batch, i: int) -> dict[str, Any]:
+        design = self._rooms.space.designs(batch.genes[i : i + 1]).row(0)
+        attributes: dict[str, Any] = {"design": design}
+        metrics = batch.metrics
+        if metrics.ok[i]:
+            attributes["metrics"] = {k: v[i].tolist() for k, v in metrics.values.items()}
+        else:
+            attributes["reason"] = metrics.reasons[metrics.reason[i]]
+        return attributes
+
+    def ask(self, n: int) -> list[Trial]:
+        return [self.study.ask(self._distributions) for _ in range(n)]
+
+    def running(self) -> list[Trial]:
+        """Trials a dead driver left unfinished: they keep their number and are evaluated again."""
+        states = (TrialState.RUNNING,)
+        trials = [Trial(self.study, t._trial_id) for t in self.study.get_trials(deepcopy=False, states=states)]
+        for trial in trials:  # a trial killed while being asked gets the rest of its parameters
+            for name, distribution in self._distributions.items():
+                trial.suggest_int(name, distribution.low, distribution.high)
+        return trials
+
+    def genes_of(self, trials: Sequence[Trial]) -> np.ndarray:
+        """int (n, n_genes)"""
+        rows = [[trial.params[name] for name in self._rooms.space.names] for trial in trials]
+        return np.array(rows, dtype=np.int64).reshape(len(rows), self._rooms.space.n_genes)
+
+    def tell(self, trial: Trial, batch: Batch, i: int) -> None:
+        """Finish one asked trial (slow evaluators, other samplers)."""
+        for key, value in self._attributes(batch, i).items():
+            trial.set_user_attr(key, value)
+        if batch.scores.errors[i]:
+            self.study.tell(trial, state=TrialState.FAIL)
+            return
+        for key, amount in _amounts(batch.scores, i).items():
+            trial.set_constraint(key, amount)
+        self.study.tell(trial, float(batch.scores.values[i, 0]))
+
+    # ------------------------------------------------------------ reading
+    def finished(self) -> Batch | None:
+        """Everything the study already holds, in trial order; None when nothing is finished."""
+        done = (TrialState.COMPLETE, TrialState.FAIL)
+        trials = [t for t in self.study.get_trials(deepcopy=False) if t.state in done and t.params]
+        if not trials:
+            return None
+        genes = np.array([[t.params[name] for name in self._rooms.space.names] for t in trials], dtype=np.int64)
+        metrics = Metrics.concat([self._metrics(t) for t in trials])
+        values = np.array([[t.values[0] if t.state == TrialState.COMPLETE else np.inf] for t in trials])
+        errors = np.array([t.state == TrialState.FAIL for t in trials])
+        scores = Scores(values, dict(metrics.violations), errors)
+        return Batch(np.array([t.number for t in trials]), genes.reshape(len(trials), -1), metrics, scores)
+
+    def _metrics(self, trial: FrozenTrial) -> Metrics:
+        values = {k: np.array([v], dtype=float) for k, v in trial.user_attrs.get("metrics", {}).items()}
+        reason = trial.user_attrs.get("reason", "") or ("" if values else "interrupted")
+        return Metrics(
+            values,
+            tuple(w.name for w in self._rooms.workloads),
+            np.array([1 if reason else 0], dtype=np.int16),
+            ("ok", reason) if reason else ("ok",),
+            {k: np.array([v]) for k, v in trial.constraints.items()},
+        )
+
+
+def _amounts(scores: Scores, i: int) -> dict[str, float]:
+    """Every trial carries a constraint, or Optuna would count a design without any as feasible."""
+    amounts = {name: float(values[i]) for name, values in scores.violations.items()}
+    if not np.isfinite(scores.values[i]).all() and not any(a > 0 for a in amounts.values()):
+        amounts["no_metrics"] = 1.0
+    return amounts or {"none": 0.0}
+
+
+def _open(name: str, storage: Any, sampler: BaseSampler) -> optuna.Study:
+    try:
+        return optuna.create_study(
+            study_name=name, storage=storage, sampler=sampler, direction="minimize", load_if_exists=True
+        )
+    except Exception as error:  # drivers raise their own kinds; a person needs the URL's key and the cause
+        if not isinstance(storage, str):
+            raise
+        raise InputError(f"study.storage={masked(storage)} cannot be opened: {type(error).__name__}: {masked(str(error))}") from None
+
+
+def masked(text: str) -> str:
+    """Passwords in URLs never reach a log, a file or a screen."""
+    return re.sub(r"(://[^:/@\s]+):[^@\s]+@", r"\1:***@", text)
+
+
