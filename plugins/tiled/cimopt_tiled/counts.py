@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numba import njit
 
-from cimopt_tiled.mapping import COLS, GROUPS, MACROS, ROWS, TILES, C, G, M, N, P, Q, R, S, Y
+from cimopt_tiled.mapping import COLS, GROUPS, MACROS, N_DIMS, N_LEVELS, ROWS, TILES, C, G, M, N, P, Q, R, S, Y
 
 IO_BITS = 8
 WEIGHT_BITS = 8
@@ -54,6 +54,11 @@ def _ceil_div(a, b):
 def _extent(out, kernel, stride, dilation):
     """Input extent that ``out`` outputs of a window of ``kernel`` taps read along one axis."""
     return (out - 1) * stride + (kernel - 1) * dilation + 1
+
+
+@njit(cache=True)
+def _over_all(x):
+    return x[C] * x[M] * x[R] * x[S] * x[P] * x[Q] * x[G] * x[N] * x[Y]
 
 
 @njit(cache=True)
@@ -102,27 +107,47 @@ def _axis_exact(t_taps, taps, t_out, out, stride, dilation):
 @njit(cache=True)
 def _glb_bits(dims, tile, factor, n3, t, cycles, step):
     """Bits of inputs and of outputs that pass between the global buffer and the routers."""
-    if (factor[GROUPS] == 1).all():
+    if _over_all(factor[GROUPS]) == 1:
         # One router group is in use: the published model then counts exact extents, not the largest tile.
         high = _axis_exact(t[R], dims[R], t[P], dims[P], step[0], step[2])
         wide = _axis_exact(t[S], dims[S], t[Q], dims[Q], step[1], step[3])
         inputs = IO_BITS * t[M] * t[Y] * dims[C] * dims[G] * dims[N] * high * wide
         outputs = IO_BITS * t[C] * t[R] * t[S] * t[Y] * _over_outputs(dims)
         return float(inputs), float(outputs)
-    wide_tile = np.minimum(tile * factor[TILES], dims)
-    spread = n3 / t
-    inputs = cycles * _input_bits(wide_tile, step) * _over_inputs(spread)
-    outputs = cycles * IO_BITS * _over_outputs(wide_tile) * _over_outputs(spread)
+    router_tile, spread = np.empty(N_DIMS, np.int64), np.empty(N_DIMS)
+    for d in range(N_DIMS):
+        router_tile[d] = min(tile[d] * factor[TILES, d], dims[d])
+        spread[d] = n3[d] / t[d]
+    inputs = cycles * _input_bits(router_tile, step) * _over_inputs(spread)
+    outputs = cycles * IO_BITS * _over_outputs(router_tile) * _over_outputs(spread)
     return inputs, outputs
+
+
+@njit(cache=True)
+def _tile(dims, factor):
+    """Largest part of the layer in one tile: factors of rows, columns and macros, clipped to the layer."""
+    tile = np.empty(N_DIMS, np.int64)
+    for d in range(N_DIMS):
+        tile[d] = min(factor[ROWS, d] * factor[COLS, d] * factor[MACROS, d], dims[d])
+    return tile
 
 
 @njit(cache=True)
 def _needed_glb_bits(dims, factor, hold_q, step):
     """Global-buffer bits that hold the inputs and outputs unrolled in space (not clipped to the layer)."""
-    f = factor[ROWS] * factor[COLS] * factor[MACROS] * factor[TILES] * factor[GROUPS]
+    f = np.ones(N_DIMS, np.int64)
+    for level in range(N_LEVELS):
+        for d in range(N_DIMS):
+            f[d] *= factor[level, d]
     if hold_q:
         f[Q] = dims[Q]
     return _input_bits(f, step) + IO_BITS * _over_outputs(f)
+
+
+@njit(cache=True)
+def _copies(factor, n3, t, d):
+    """Mean number of idle copies fetched along ``d``: places taken over places in use."""
+    return factor[GROUPS, d] / (n3[d] / t[d])
 
 
 @njit(cache=True)
@@ -131,13 +156,11 @@ def _weight_actions(out, dims, factor, n3, t, macs, cycles, arrays, columns):
     r = factor[ROWS, C] * factor[ROWS, R] * factor[ROWS, S]
     c = factor[COLS, Y] * factor[COLS, M]
     reload = _over_weights(t)
-    above = factor[MACROS] * factor[TILES] * factor[GROUPS]
-    copies = 1.0
-    for d in (P, Q, N):
-        copies *= factor[GROUPS, d] / (n3[d] / t[d])
+    above = _over_weights(factor[MACROS]) * _over_weights(factor[TILES]) * _over_weights(factor[GROUPS])
+    copies = _copies(factor, n3, t, P) * _copies(factor, n3, t, Q) * _copies(factor, n3, t, N)
     out[CELL_WRITES] = WEIGHT_BITS * macs // cycles * reload
     out[DRIVER_ROWS] = arrays * _ceil_div(reload * r * c, columns)
-    out[DRAM_BITS] = r * c * _over_weights(above) * reload * copies
+    out[DRAM_BITS] = r * c * above * reload * copies
 
 
 @njit(cache=True)
@@ -153,14 +176,14 @@ def count_actions(dims, step, capacity, factor, left, is_sram, pay_first_fill, o
         pay_first_fill: the first inputs and last outputs are written to the global buffer.
     """
     t, n1, n2, n3 = left[5], left[2], left[3], left[4]
-    cycles, in_array, in_tiles, in_routers = t.prod(), n1.prod(), n2.prod(), n3.prod()
-    arrays, tiles, routers = in_array // cycles, in_tiles // cycles, in_routers // cycles
+    cycles = _over_all(t)
+    arrays, tiles, routers = _over_all(n1) // cycles, _over_all(n2) // cycles, _over_all(n3) // cycles
     r = factor[ROWS, C] * factor[ROWS, R] * factor[ROWS, S]
     c = factor[COLS, Y] * factor[COLS, M]
     macro = factor[MACROS]
-    tile = np.minimum(factor[ROWS] * factor[COLS] * macro, dims)
+    tile = _tile(dims, factor)
     word = IO_BITS * capacity[MACROS]
-    macs = dims[C] * dims[M] * dims[R] * dims[S] * dims[P] * dims[Q] * dims[G] * dims[N]
+    macs = _over_all(dims) // dims[Y]
 
     out[CELL_READS] = macs * dims[Y]
     out[ROW_ACTS] = arrays * cycles * r

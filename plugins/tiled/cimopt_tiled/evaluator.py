@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from cimopt_components import ComponentTables
 
 from cimopt.errors import InputError, unknown_name
 from cimopt.evaluators.base import Evaluator, names
 from cimopt.evaluators.stages import Stage, StageRows
 from cimopt.types import MAX_BITS_PER_CELL, Designs, LayerTable, Limit, Metrics, Workload
-from cimopt_components import ComponentTables
 from cimopt_tiled import prices, totals
 from cimopt_tiled.layer_detail import layer_tables
 from cimopt_tiled.layers import LayerSet, layer_set
 from cimopt_tiled.quirks import Quirks
-from cimopt_tiled.structure import FIG_GLB_BITS, N_FIGURES, N_SUMS, Kernel, sum_layers
+from cimopt_tiled.structure import FIG_GLB_BITS, N_DATA_SUMS, N_FIGURES, N_SUMS, Kernel, sum_layers
 
 MEMORIES = ("rram", "sram")
 PRESETS = ("published",)
@@ -52,7 +53,7 @@ class TiledEvaluator(Evaluator):
         self._known_layers: tuple[tuple[Workload, ...], LayerSet] | None = None
 
     def _quirks(self, given: Mapping[str, bool]) -> Quirks:
-        known = vars(Quirks())
+        known = asdict(Quirks())
         for key, value in given.items():
             if key not in known:
                 raise unknown_name(f"key in evaluator.{self.name}.quirks", key, known)
@@ -61,7 +62,8 @@ class TiledEvaluator(Evaluator):
         return Quirks(**given)
 
     def cache_key(self) -> dict[str, Any]:
-        return {"preset": self.preset, "quirks": vars(self.quirks)}
+        """Preset and quirks: all that changes a result."""
+        return {"preset": self.preset, "quirks": asdict(self.quirks)}
 
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"_known_layers": None}
@@ -108,7 +110,7 @@ class TiledEvaluator(Evaluator):
         for memory in np.unique(memories):
             if memory not in MEMORIES:
                 raise unknown_name("memory", memory, MEMORIES)
-        parts = {"price": np.empty((len(memories), 20)), "area": np.empty((len(memories), len(prices.ARRAY_AREAS)))}
+        parts = {"price": np.empty((len(memories), N_DATA_SUMS)), "area": np.empty((len(memories), len(prices.ARRAY_AREAS)))}
         for memory in np.unique(memories):
             here = np.flatnonzero(memories == memory)
             some = {name: values[here] for name, values in params.items()}
@@ -134,9 +136,7 @@ class TiledEvaluator(Evaluator):
         needed, present = _cells(layers, np.stack([_whole(name, designs[name]) for name in STRUCTURE], axis=1))
         return {"cells": np.where(is_rram, needed / present - 1, 0.0)}
 
-    def combine(
-        self, tables: Mapping[str, StageRows], designs: Designs, workloads: Sequence[Workload], detail: str
-    ) -> Metrics:
+    def combine(self, tables: Mapping[str, StageRows], designs: Designs, workloads: Sequence[Workload], detail: str) -> Metrics:
         """One dot product per design and workload, and the two limits."""
         structure, array, buffers, chip = (tables[stage.name] for stage in self.stages)
         at = np.stack([rows.rows for rows in (structure, array, buffers, chip)])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-
 from cimopt_components import BufferCosts, ComponentTables, bilinear_coefficients
+
+from cimopt.errors import InputError
 from cimopt_tiled.counts import GLB_WORD_BITS, IO_BITS
 from cimopt_tiled.quirks import Quirks
 
@@ -54,14 +55,22 @@ def _area(costs: BufferCosts) -> np.ndarray:
     return costs.area_mm2 + ADDERS_PER_BUFFER * costs.address_area_mm2
 
 
+def _buffers(tables: ComponentTables, what: str, width: np.ndarray, depth: np.ndarray, node_nm: np.ndarray) -> BufferCosts:
+    """Look buffers up; an absent one is reported with the parameters its size comes from."""
+    try:
+        return tables.buffers(width, depth, node_nm)
+    except InputError as error:
+        raise InputError(f"{what}: {error}") from error
+
+
 def buffer_prices(tables: ComponentTables, quirks: Quirks, keys: Arrays) -> Arrays:
     """Prices of one tile's buffers: ``price`` J ``(m, 4)``, ``area`` mm2 ``(m, 2)`` (`BUFFER_AREAS`).
 
     Both are 8 bits wide per macro; the input buffer has a word per row, the output buffer per column.
     """
     width, node = IO_BITS * keys["macros_per_tile"], keys["node_nm"]
-    inputs = tables.buffers(width, keys["xbar_rows"], node)
-    outputs = tables.buffers(width, keys["xbar_cols"], node)
+    inputs = _buffers(tables, "input buffer (8 x macros_per_tile bits, xbar_rows words)", width, keys["xbar_rows"], node)
+    outputs = _buffers(tables, "output buffer (8 x macros_per_tile bits, xbar_cols words)", width, keys["xbar_cols"], node)
     price = [*_access(inputs, node, quirks), *_access(outputs, node, quirks)]
     return {"price": np.stack(price, axis=1), "area": np.stack([_area(inputs), _area(outputs)], axis=1)}
 
@@ -71,7 +80,8 @@ def chip_prices(tables: ComponentTables, quirks: Quirks, keys: Arrays) -> Arrays
     node = keys["node_nm"]
     bits = keys["glb_mb"] * GLB_BITS_PER_MB
     router = tables.routers(node, "fitted" if quirks.router_energy_fitted_22nm else "library")
-    glb = tables.buffers(np.full(len(node), GLB_WORD_BITS), bits / GLB_WORD_BITS, node)
+    words = bits / GLB_WORD_BITS
+    glb = _buffers(tables, "global buffer (4096 words per MB of glb_mb)", np.full(len(node), GLB_WORD_BITS), words, node)
     price = [router.transfer_j, *_access(glb, node, quirks), np.full(len(node), DRAM_J_PER_BIT)]
     area = [router.area_mm2, _area(glb)]
     return {"price": np.stack(price, axis=1), "area": np.stack(area, axis=1), "glb_bits": bits.astype(float)}

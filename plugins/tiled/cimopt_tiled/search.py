@@ -10,6 +10,8 @@ function of those four numbers and the same few thousand appear millions of time
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -20,10 +22,18 @@ _CAPACITY_BITS = 11
 _PROBES = 16
 
 
-def new_memo(bits: int = 18) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return an empty memo of ``2**bits`` slots: keys, utilisations and factors ``(slots, 3)``."""
+class Memo(NamedTuple):
+    """Known answers: keys ``(slots,)`` (0 is free), utilisations ``(slots,)``, factors ``(slots, 3)``."""
+
+    keys: np.ndarray
+    utils: np.ndarray
+    factors: np.ndarray
+
+
+def new_memo(bits: int = 18) -> Memo:
+    """Return an empty memo of ``2**bits`` slots; memory is touched only where it is used."""
     slots = 1 << bits
-    return np.zeros(slots, np.int64), np.zeros(slots), np.ones((slots, 3), np.int64)
+    return Memo(np.zeros(slots, np.int64), np.zeros(slots), np.zeros((slots, 3), np.int64))
 
 
 @njit(cache=True)
@@ -51,7 +61,7 @@ def _partial(value, capacity, credit_exact):
 
 
 @njit(cache=True)
-def best_factors(v0, v1, v2, capacity, credit_exact, keys, utils, factors):
+def best_factors(v0, v1, v2, capacity, credit_exact, memo):
     """Factors of three counts that fill ``capacity`` best: ``(utilisation, f0, f1, f2)``.
 
     For each count in order: first the partial split (only when the count exceeds the capacity; it ends
@@ -66,9 +76,9 @@ def best_factors(v0, v1, v2, capacity, credit_exact, keys, utils, factors):
     key = np.int64(0)
     if top < (1 << _COUNT_BITS) and capacity < (1 << _CAPACITY_BITS):
         key = ((v0 << _COUNT_BITS | v1) << _COUNT_BITS | v2) << _CAPACITY_BITS | capacity
-        at = _slot(keys, key)
-        if at >= 0 and keys[at] == key:
-            return utils[at], factors[at, 0], factors[at, 1], factors[at, 2]
+        at = _slot(memo.keys, key)
+        if at >= 0 and memo.keys[at] == key:
+            return memo.utils[at], memo.factors[at, 0], memo.factors[at, 1], memo.factors[at, 2]
 
     best, b0, b1, b2 = 1.0, np.int64(1), np.int64(1), np.int64(1)
     for dim in range(3):
@@ -96,7 +106,7 @@ def best_factors(v0, v1, v2, capacity, credit_exact, keys, utils, factors):
             w0 = v0 // prime if dim == 0 else v0
             w1 = v1 // prime if dim == 1 else v1
             w2 = v2 // prime if dim == 2 else v2
-            util, f0, f1, f2 = best_factors(w0, w1, w2, capacity // prime, credit_exact, keys, utils, factors)
+            util, f0, f1, f2 = best_factors(w0, w1, w2, capacity // prime, credit_exact, memo)
             util = prime * util
             if util > best:
                 best = util
@@ -106,9 +116,9 @@ def best_factors(v0, v1, v2, capacity, credit_exact, keys, utils, factors):
             prime += 1
     if at >= 0:
         # The recursion may have taken the slot found above: look again before writing.
-        at = _slot(keys, key)
+        at = _slot(memo.keys, key)
         if at >= 0:
-            keys[at] = key
-            utils[at] = best
-            factors[at, 0], factors[at, 1], factors[at, 2] = b0, b1, b2
+            memo.keys[at] = key
+            memo.utils[at] = best
+            memo.factors[at, 0], memo.factors[at, 1], memo.factors[at, 2] = b0, b1, b2
     return best, b0, b1, b2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -22,15 +22,15 @@ from cimopt_tiled.quirks import Quirks
 from cimopt_tiled.search import new_memo
 
 # Layout of a row of sums: four basis sums (1, a, w, a*w) for each data-dependent count, then one sum
-# for each other energy count, then the four figures below.
+# for each other energy count; figures are kept apart.
 N_BASIS = 4
-N_SUMS = N_DATA * N_BASIS + (N_ENERGY - N_DATA)
+N_DATA_SUMS = N_DATA * N_BASIS
+N_SUMS = N_DATA_SUMS + (N_ENERGY - N_DATA)
 N_FIGURES = 3
 FIG_CYCLES, FIG_UTILIZATION, FIG_GLB_BITS = range(N_FIGURES)
 
 
-@dataclass(frozen=True)
-class Kernel:
+class Kernel(NamedTuple):
     """Switches of the counting kernel, from the memory technology and the quirks."""
 
     is_sram: bool
@@ -48,26 +48,38 @@ class Kernel:
         )
 
 
+class _Scratch(NamedTuple):
+    """Arrays reused for every layer: dims ``(9,)``, capacity ``(5,)``, factor ``(5, 9)``, left ``(6, 9)``."""
+
+    dims: np.ndarray
+    capacity: np.ndarray
+    factor: np.ndarray
+    left: np.ndarray
+
+
+def _scratch() -> _Scratch:
+    sizes = (N_DIMS, N_LEVELS, (N_LEVELS, N_DIMS), (N_LEVELS + 1, N_DIMS))
+    return _Scratch(*(np.empty(size, np.int64) for size in sizes))
+
+
 @njit(cache=True)
-def _capacities(structure, capacity):
-    """Places per level from (bits, rows, cols, macros, tiles, groups)."""
+def _count(structure, dims, step, kernel, memo, scratch, out):
+    """Counts ``(16,)`` of one layer on one structure (bits, rows, cols, macros, tiles, groups)."""
+    for d in range(N_DIMS):
+        scratch.dims[d] = dims[d]
+    scratch.dims[Y] = (WEIGHT_BITS + structure[0] - 1) // structure[0]
     for level in range(N_LEVELS):
-        capacity[level] = structure[1 + level]
+        scratch.capacity[level] = structure[1 + level]
+    place, factor, left = scratch.capacity, scratch.factor, scratch.left
+    map_layer(scratch.dims, place, kernel.is_sram, kernel.credit_exact, memo, factor, left)
+    count_actions(scratch.dims, step, place, factor, left, kernel.is_sram, kernel.pay_first_fill, out)
 
 
 @njit(cache=True)
-def _count_layers(structures, dims, steps, is_sram, credit_exact, pay_first, memo_keys, memo_utils, memo_factors, out):
-    factor = np.empty((N_LEVELS, N_DIMS), np.int64)
-    left = np.empty((N_LEVELS + 1, N_DIMS), np.int64)
-    capacity = np.empty(N_LEVELS, np.int64)
-    layer = np.empty(N_DIMS, np.int64)
+def _count_layers(structures, dims, steps, kernel, memo, scratch, out):
     for i in range(structures.shape[0]):
-        _capacities(structures[i], capacity)
         for k in range(dims.shape[0]):
-            layer[:] = dims[k]
-            layer[Y] = (WEIGHT_BITS + structures[i, 0] - 1) // structures[i, 0]
-            map_layer(layer, capacity, is_sram, credit_exact, factor, left, memo_keys, memo_utils, memo_factors)
-            count_actions(layer, steps[k], capacity, factor, left, is_sram, pay_first, out[i, k])
+            _count(structures[i], dims[k], steps[k], kernel, memo, scratch, out[i, k])
 
 
 @njit(cache=True)
@@ -81,34 +93,23 @@ def _add_layer(counts, basis, sums, figures, cells):
             for b in range(N_BASIS):
                 sums[w, q * N_BASIS + b] += counts[q] * basis[w, b]
         for q in range(N_DATA, N_ENERGY):
-            sums[w, N_DATA * N_BASIS + q - N_DATA] += counts[q] * repeats
+            sums[w, N_DATA_SUMS + q - N_DATA] += counts[q] * repeats
         figures[w, FIG_CYCLES] += counts[CYCLES] * repeats
         figures[w, FIG_UTILIZATION] = max(figures[w, FIG_UTILIZATION], counts[ACTIVE_CELLS] / cells)
         figures[w, FIG_GLB_BITS] = max(figures[w, FIG_GLB_BITS], counts[GLB_BITS])
 
 
 @njit(cache=True)
-def _sum_layers(
-    structures, dims, steps, basis, is_sram, credit_exact, pay_first, memo_keys, memo_utils, memo_factors, sums, figures
-):
-    counts = np.empty((1, 1, N_COUNTS))
+def _sum_layers(structures, dims, steps, basis, kernel, memo, scratch, sums, figures):
+    counts = np.empty(N_COUNTS)
     for i in range(structures.shape[0]):
         bits = structures[i, 0]
-        cells = float(structures[i, 1:].prod())
+        cells = 1.0
+        for level in range(N_LEVELS):
+            cells *= structures[i, 1 + level]
         for k in range(dims.shape[0]):
-            _count_layers(
-                structures[i : i + 1],
-                dims[k : k + 1],
-                steps[k : k + 1],
-                is_sram,
-                credit_exact,
-                pay_first,
-                memo_keys,
-                memo_utils,
-                memo_factors,
-                counts,
-            )
-            _add_layer(counts[0, 0], basis[k, bits - 1], sums[i], figures[i], cells)
+            _count(structures[i], dims[k], steps[k], kernel, memo, scratch, counts)
+            _add_layer(counts, basis[k, bits - 1], sums[i], figures[i], cells)
 
 
 def count_layers(structures: np.ndarray, dims: np.ndarray, steps: np.ndarray, kernel: Kernel) -> np.ndarray:
@@ -125,9 +126,7 @@ def count_layers(structures: np.ndarray, dims: np.ndarray, steps: np.ndarray, ke
     """
     structures = np.ascontiguousarray(structures, np.int64)
     out = np.empty((len(structures), len(dims), N_COUNTS))
-    _count_layers(
-        structures, dims, steps, kernel.is_sram, kernel.credit_exact, kernel.pay_first_fill, *new_memo(), out
-    )
+    _count_layers(structures, dims, steps, kernel, new_memo(), _scratch(), out)
     return out
 
 
@@ -147,16 +146,5 @@ def sum_layers(
     structures = np.ascontiguousarray(structures, np.int64)
     sums = np.zeros((len(structures), basis.shape[2], N_SUMS))
     figures = np.zeros((len(structures), basis.shape[2], N_FIGURES))
-    _sum_layers(
-        structures,
-        dims,
-        steps,
-        basis,
-        kernel.is_sram,
-        kernel.credit_exact,
-        kernel.pay_first_fill,
-        *new_memo(),
-        sums,
-        figures,
-    )
+    _sum_layers(structures, dims, steps, basis, kernel, new_memo(), _scratch(), sums, figures)
     return sums, figures

@@ -7,14 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 from numba import njit
 
-from cimopt_tiled.counts import N_DATA
 from cimopt_tiled.prices import ARRAY_AREAS, BUFFER_AREAS, CHIP_AREAS
-from cimopt_tiled.structure import FIG_CYCLES, FIG_UTILIZATION, N_BASIS
+from cimopt_tiled.structure import FIG_CYCLES, FIG_UTILIZATION, N_DATA_SUMS
 
 S_PER_NS = 1e-9
 
 # Which columns of the sums (and of the joined prices) make up each component's energy.
-_PLAIN = N_DATA * N_BASIS
+_PLAIN = N_DATA_SUMS
 ENERGY_COLUMNS: Mapping[str, tuple[int, ...]] = {
     "cells": (*range(0, 4), *range(12, 16)),
     "row_drivers": tuple(range(4, 8)),
@@ -83,9 +82,11 @@ def energy_parts(sums: np.ndarray, prices: np.ndarray) -> dict[str, np.ndarray]:
     return parts
 
 
-def area_parts(units: np.ndarray, array_area: np.ndarray, buffer_area: np.ndarray, chip_area: np.ndarray) -> dict[str, np.ndarray]:
+def area_parts(
+    units: np.ndarray, array_area: np.ndarray, buffer_area: np.ndarray, chip_area: np.ndarray
+) -> dict[str, np.ndarray]:
     """Area per component in mm2, each ``(n,)``, from ``units`` ``(n, 3)`` and the gathered areas."""
-    whole = np.ones(len(units)) + 0 * units[:, 0]
+    one = np.where(np.isnan(units[:, 0]), np.nan, 1.0)
     areas = np.concatenate([array_area, buffer_area, chip_area], axis=1)
-    counts = [units[:, 0]] * len(ARRAY_AREAS) + [units[:, 1]] * len(BUFFER_AREAS) + [units[:, 2], whole]
+    counts = [units[:, 0]] * len(ARRAY_AREAS) + [units[:, 1]] * len(BUFFER_AREAS) + [units[:, 2], one]
     return {name: areas[:, i] * counts[i] for i, name in enumerate(AREA_COMPONENTS)}
