@@ -115,12 +115,12 @@ def test_absent_buffers_and_routers_are_named():
         TABLES.buffers(**one(width=2048, depth=100, node_nm=7))
     with pytest.raises(InputError, match=r"node_nm=65 .*router"):
         TABLES.routers(np.array([32, 65]))
-    with pytest.raises(InputError, match="libary.*'library'"):
+    with pytest.raises(InputError, match=r"libary.*'library'"):
         TABLES.routers(np.array([32]), "libary")
 
 
 def test_the_first_absent_point_of_many_is_named():
-    with pytest.raises(InputError, match="v_op=0.9 is not in the rram"):
+    with pytest.raises(InputError, match=r"v_op=0\.9 is not in the rram"):
         TABLES.arrays("rram", np.full(3, 32), np.array([0.5, 0.9, 2.0]), np.full(3, 32), np.full(3, 32))
 
 

@@ -90,7 +90,9 @@ class TiledEvaluator(Evaluator):
             here = np.flatnonzero(fits & (params["memory"] == memory))
             if here.size:
                 kernel = Kernel.of(memory, self.quirks)
-                sums[here], figures[here] = sum_layers(structures[here], layers.dims, layers.steps, layers.basis, kernel)
+                sums[here], figures[here] = sum_layers(
+                    structures[here], layers.dims, layers.steps, layers.basis, kernel
+                )
         units = np.cumprod(structures[:, :2:-1], axis=1)[:, ::-1].astype(float)
         units[~fits] = np.nan
         return {
@@ -110,7 +112,10 @@ class TiledEvaluator(Evaluator):
         for memory in np.unique(memories):
             if memory not in MEMORIES:
                 raise unknown_name("memory", memory, MEMORIES)
-        parts = {"price": np.empty((len(memories), N_DATA_SUMS)), "area": np.empty((len(memories), len(prices.ARRAY_AREAS)))}
+        parts = {
+            "price": np.empty((len(memories), N_DATA_SUMS)),
+            "area": np.empty((len(memories), len(prices.ARRAY_AREAS))),
+        }
         for memory in np.unique(memories):
             here = np.flatnonzero(memories == memory)
             some = {name: values[here] for name, values in params.items()}
@@ -136,7 +141,9 @@ class TiledEvaluator(Evaluator):
         needed, present = _cells(layers, np.stack([_whole(name, designs[name]) for name in STRUCTURE], axis=1))
         return {"cells": np.where(is_rram, needed / present - 1, 0.0)}
 
-    def combine(self, tables: Mapping[str, StageRows], designs: Designs, workloads: Sequence[Workload], detail: str) -> Metrics:
+    def combine(
+        self, tables: Mapping[str, StageRows], designs: Designs, workloads: Sequence[Workload], detail: str
+    ) -> Metrics:
         """One dot product per design and workload, and the two limits."""
         structure, array, buffers, chip = (tables[stage.name] for stage in self.stages)
         at = np.stack([rows.rows for rows in (structure, array, buffers, chip)])
@@ -239,5 +246,7 @@ def _all_prices(array: StageRows, buffers: StageRows, chip: StageRows) -> np.nda
 def _breakdown(structure: StageRows, array: StageRows, buffers: StageRows, chip: StageRows) -> dict[str, np.ndarray]:
     """``energy_j.<component>`` ``(n, w)`` and ``area_mm2.<component>`` ``(n,)``."""
     energy = totals.energy_parts(structure.gather("sums"), _all_prices(array, buffers, chip))
-    area = totals.area_parts(structure.gather("units"), array.gather("area"), buffers.gather("area"), chip.gather("area"))
+    area = totals.area_parts(
+        structure.gather("units"), array.gather("area"), buffers.gather("area"), chip.gather("area")
+    )
     return {f"energy_j.{k}": v for k, v in energy.items()} | {f"area_mm2.{k}": v for k, v in area.items()}

@@ -55,7 +55,9 @@ def _area(costs: BufferCosts) -> np.ndarray:
     return costs.area_mm2 + ADDERS_PER_BUFFER * costs.address_area_mm2
 
 
-def _buffers(tables: ComponentTables, what: str, width: np.ndarray, depth: np.ndarray, node_nm: np.ndarray) -> BufferCosts:
+def _buffers(
+    tables: ComponentTables, what: str, width: np.ndarray, depth: np.ndarray, node_nm: np.ndarray
+) -> BufferCosts:
     """Look buffers up; an absent one is reported with the parameters its size comes from."""
     try:
         return tables.buffers(width, depth, node_nm)
@@ -69,8 +71,12 @@ def buffer_prices(tables: ComponentTables, quirks: Quirks, keys: Arrays) -> Arra
     Both are 8 bits wide per macro; the input buffer has a word per row, the output buffer per column.
     """
     width, node = IO_BITS * keys["macros_per_tile"], keys["node_nm"]
-    inputs = _buffers(tables, "input buffer (8 x macros_per_tile bits, xbar_rows words)", width, keys["xbar_rows"], node)
-    outputs = _buffers(tables, "output buffer (8 x macros_per_tile bits, xbar_cols words)", width, keys["xbar_cols"], node)
+    inputs = _buffers(
+        tables, "input buffer (8 x macros_per_tile bits, xbar_rows words)", width, keys["xbar_rows"], node
+    )
+    outputs = _buffers(
+        tables, "output buffer (8 x macros_per_tile bits, xbar_cols words)", width, keys["xbar_cols"], node
+    )
     price = [*_access(inputs, node, quirks), *_access(outputs, node, quirks)]
     return {"price": np.stack(price, axis=1), "area": np.stack([_area(inputs), _area(outputs)], axis=1)}
 
@@ -81,7 +87,9 @@ def chip_prices(tables: ComponentTables, quirks: Quirks, keys: Arrays) -> Arrays
     bits = keys["glb_mb"] * GLB_BITS_PER_MB
     router = tables.routers(node, "fitted" if quirks.router_energy_fitted_22nm else "library")
     words = bits / GLB_WORD_BITS
-    glb = _buffers(tables, "global buffer (4096 words per MB of glb_mb)", np.full(len(node), GLB_WORD_BITS), words, node)
+    glb = _buffers(
+        tables, "global buffer (4096 words per MB of glb_mb)", np.full(len(node), GLB_WORD_BITS), words, node
+    )
     price = [router.transfer_j, *_access(glb, node, quirks), np.full(len(node), DRAM_J_PER_BIT)]
     area = [router.area_mm2, _area(glb)]
     return {"price": np.stack(price, axis=1), "area": np.stack(area, axis=1), "glb_bits": bits.astype(float)}

@@ -29,7 +29,9 @@ AREA_COMPONENTS = (*ARRAY_AREAS, *BUFFER_AREAS, *CHIP_AREAS)
 
 
 @njit(cache=True)
-def totals(at, sums, figures, units, array_price, array_area, buffer_price, buffer_area, chip_price, chip_area, t_cycle_s):
+def totals(
+    at, sums, figures, units, array_price, array_area, buffer_price, buffer_area, chip_price, chip_area, t_cycle_s
+):
     """Totals of n designs on w workloads; NaN in the sums (weights that do not fit) stays NaN.
 
     Args:

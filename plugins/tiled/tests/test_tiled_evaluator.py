@@ -16,6 +16,7 @@ from cimopt_tiled.structure import Kernel, count_layers
 
 from cimopt.errors import InputError
 from cimopt.types import Layer, Workload
+from cimopt.workloads.published import load_published, published_names
 
 QUIRKS = [field.name for field in fields(Quirks)]
 
@@ -78,7 +79,9 @@ def test_mixed_memories_in_one_batch(base, sram, designs, cnn4, evaluator):
     for i, row in enumerate((base, sram)):
         alone = evaluator.evaluate(designs([row]), cnn4, "layers")
         np.testing.assert_array_equal(both.values["energy_j"][i], alone.values["energy_j"][0])
-        np.testing.assert_array_equal(both.layers["vgg16"].values["energy_j"][i], alone.layers["vgg16"].values["energy_j"][0])
+        np.testing.assert_array_equal(
+            both.layers["vgg16"].values["energy_j"][i], alone.layers["vgg16"].values["energy_j"][0]
+        )
     assert both.violations["cells"][1] == 0
 
 
@@ -123,8 +126,6 @@ def test_layers_without_statistics_use_the_stated_means(sram, designs, evaluator
 
 
 def test_default_means_are_those_of_the_published_layers():
-    from cimopt.workloads.published import load_published, published_names
-
     all_layers = [layer for name in published_names() for layer in load_published(name).layers]
     assert np.mean([layer.mean_input for layer in all_layers]) == pytest.approx(DEFAULT_MEAN_INPUT, abs=1e-6)
     means = np.mean([layer.mean_weight_slice for layer in all_layers], axis=0)

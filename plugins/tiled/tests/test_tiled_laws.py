@@ -17,7 +17,9 @@ from cimopt.types import Layer, Workload
 ROWS = (16, 32, 64, 128, 256, 512)
 ARRAYS = st.tuples(st.sampled_from(ROWS), st.sampled_from(ROWS))
 UNITS = st.tuples(
-    st.sampled_from((2, 4, 8, 16, 32, 64, 128)), st.sampled_from((2, 4, 8, 16, 32, 64)), st.sampled_from((1, 2, 4, 6, 8))
+    st.sampled_from((2, 4, 8, 16, 32, 64, 128)),
+    st.sampled_from((2, 4, 8, 16, 32, 64)),
+    st.sampled_from((1, 2, 4, 6, 8)),
 )
 BITS = st.integers(1, 8)
 MEMORY = st.sampled_from(("rram", "sram"))

@@ -67,7 +67,11 @@ def test_exact_split_quirk_changes_the_choice():
 
 
 DIMS = st.tuples(
-    *[st.integers(1, 64)] * 2, *[st.integers(1, 7)] * 2, *[st.integers(1, 56)] * 2, st.integers(1, 32), *[st.integers(1, 4)] * 2
+    *[st.integers(1, 64)] * 2,
+    *[st.integers(1, 7)] * 2,
+    *[st.integers(1, 56)] * 2,
+    st.integers(1, 32),
+    *[st.integers(1, 4)] * 2,
 )
 CAPACITY = st.tuples(*[st.sampled_from((16, 32, 64, 128, 256, 512))] * 2, *[st.integers(1, 64)] * 3)
 
