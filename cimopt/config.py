@@ -19,6 +19,22 @@ TRACKERS = ("mlflow", "none")
 CACHES = ("auto", "on", "off")
 
 
+def _one_of(key: str, value: Any, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise unknown_name(key, value, allowed)
+
+
+def _positive(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+def _whole(key: str, value: Any, low: int, *, optional: bool = False) -> None:
+    if optional and value is None:
+        return
+    if type(value) is not int or value < low:
+        raise InputError(f"{key}={value!r} must be a whole number >= {low}" + (", or null" if optional else ""))
+
+
 @dataclass(frozen=True)
 class RunnerConfig:
     """Where evaluations run; see conf/runner/*.yaml."""
@@ -99,6 +115,7 @@ class Config:
     study: StudyConfig = StudyConfig()
     report: ReportConfig = ReportConfig()
     seed: int = 1
+    workload_set: str = ""  # the choice's name, for labels and tags only
 
     def __post_init__(self) -> None:
         _whole("seed", self.seed, 0)
@@ -123,7 +140,7 @@ class Config:
     @property
     def label(self) -> str:
         """A short name made from the choices."""
-        parts = [self.space.get("name"), "+".join(self.workload), self.objective.get("name"), self.sampler.name]
+        parts = [self.space.get("name"), self.workload_set or "+".join(self.workload), self.objective.get("name"), self.sampler.name]
         return "-".join(str(p) for p in parts if p)[:80] + f"-seed{self.seed}"
 
 
@@ -131,7 +148,7 @@ SECTIONS = {"sampler": SamplerConfig, "runner": RunnerConfig, "tracking": Tracki
 PLAIN_SECTIONS = ("space", "workload", "evaluator", "objective")
 
 
-def parse(plain: Mapping[str, Any]) -> Config:
+def parse(plain: Mapping[str, Any], workload_set: str = "") -> Config:
     """From plain nested values (Hydra's output) to a checked Config.
 
     Raises InputError for missing values (all listed at once), unknown keys and wrong types.
@@ -139,7 +156,7 @@ def parse(plain: Mapping[str, Any]) -> Config:
     missing = list(_missing(plain, ""))
     if missing:
         raise InputError(f"no value is given for {', '.join(missing)}")
-    known = [f.name for f in fields(Config)]
+    known = [f.name for f in fields(Config) if f.name != "workload_set"]
     for key in plain:
         if key not in known:
             raise unknown_name("config key", key, known)
@@ -150,7 +167,7 @@ def parse(plain: Mapping[str, Any]) -> Config:
     for key, kind in SECTIONS.items():
         if key in given:
             given[key] = _section(key, kind, given[key])
-    return Config(**given)
+    return Config(**given, workload_set=workload_set)
 
 
 def _section(name: str, kind: type, values: Any) -> Any:
@@ -185,19 +202,3 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
         keys = dict.fromkeys([*old, *new])
         return [d for k in keys for d in differences(old.get(k), new.get(k), f"{path}.{k}" if path else str(k))]
     return [] if old == new else [f"{path}: {old} -> {new}"]
-
-
-def _one_of(key: str, value: Any, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise unknown_name(key, value, allowed)
-
-
-def _positive(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
-
-
-def _whole(key: str, value: Any, low: int, *, optional: bool = False) -> None:
-    if optional and value is None:
-        return
-    if type(value) is not int or value < low:
-        raise InputError(f"{key}={value!r} must be a whole number >= {low}" + (", or null" if optional else ""))

@@ -8,6 +8,7 @@ used at all; the command line prints their text and exits with `exit_code`.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
@@ -43,3 +44,8 @@ def unknown_name(kind: str, given: object, allowed: Iterable[str]) -> InputError
     hint = f"; did you mean '{near[0]}'?" if near else ""
     known = ", ".join(names) if names else "none"
     return InputError(f"unknown {kind} '{given}'{hint} (known: {known})")
+
+
+def masked(text: str) -> str:
+    """The text without passwords of URLs, which never reach a log, a file or a screen."""
+    return re.sub(r"(://[^:/@\s]+):[^@\s]+@", r"\1:***@", text)

@@ -8,7 +8,6 @@ its trials alone.
 from __future__ import annotations
 
 import fcntl
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from cimopt.assemble import Rooms
 from cimopt.config import differences
-from cimopt.errors import InputError, StudyConflictError
+from cimopt.errors import InputError, StudyConflictError, masked
 from cimopt.objectives import Scores
 from cimopt.types import Metrics
 
@@ -191,10 +190,3 @@ def _open(name: str, storage: Any, sampler: BaseSampler) -> optuna.Study:
         if not isinstance(storage, str):
             raise
         raise InputError(f"study.storage={masked(storage)} cannot be opened: {type(error).__name__}: {masked(str(error))}") from None
-
-
-def masked(text: str) -> str:
-    """Passwords in URLs never reach a log, a file or a screen."""
-    return re.sub(r"(://[^:/@\s]+):[^@\s]+@", r"\1:***@", text)
-
-

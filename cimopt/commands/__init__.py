@@ -1,0 +1,1 @@
+"""The verbs behind `cimopt`: thin, each in its own file, imported only when called."""

@@ -1,0 +1,21 @@
+"""Hydra callback that remembers where this process's runs went, for the exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig
+
+FOLDERS: list[Path] = []
+
+
+class RememberFolder(Callback):
+    """Called by Hydra in the launching process, before a run or a sweep."""
+
+    def on_run_start(self, config: DictConfig, **_: Any) -> None:
+        FOLDERS.append(Path(config.hydra.run.dir).absolute())
+
+    def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
+        FOLDERS.append(Path(config.hydra.sweep.dir).absolute())

@@ -1,0 +1,214 @@
+"""`cimopt search`: one study (or, with -m, a sweep of studies)."""
+
+from __future__ import annotations
+
+import shlex
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from omegaconf import DictConfig, OmegaConf
+
+from cimopt.assemble import Rooms, assemble, is_slow
+from cimopt.commands import hydra_app
+from cimopt.commands.progress import SearchProgress
+from cimopt.loop import GenerationStats, SearchRun, search
+from cimopt.report import plots, summary, tables
+from cimopt.report.html import write_report
+from cimopt.report.result import RESULT, plain, versions, write_json
+from cimopt.study import StoredStudy
+from cimopt.tracking import Tracker, flatten, make_tracker
+
+RUN_ID = "mlflow_run_id"
+
+
+def main(arguments: Sequence[str]) -> int:
+    return hydra_app.run("search", "config", job, arguments)
+
+
+def job(config: DictConfig) -> float | None:
+    """One study; returns the best score, so that any Hydra sweeper can drive it."""
+    warnings.filterwarnings("ignore", module="optuna", category=FutureWarning)
+    checked = hydra_app.checked(config)
+    rooms = assemble(checked)
+    folder, launch = hydra_app.output_folder(), hydra_app.launch_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.yaml").write_text(OmegaConf.to_yaml(config, resolve=True))
+    tracking = checked.tracking
+    tracker = make_tracker(tracking.name, tracking.uri, tracking.experiment, launch)
+    listener = _Listener(SearchProgress(checked.label), tracker)
+    with listener.progress:
+        run = search(rooms, folder, launch, listener, lambda stored: _start_tracking(tracker, stored, rooms))
+    result = _write(rooms, run, folder)
+    _finish_tracking(tracker, result, run, folder, checked.report.top)
+    _show(result, run, folder, tracking.name != "none")
+    return result["best"]["score"] if result["best"] else None
+
+
+class _Listener:
+    """Progress bars and MLflow curves hear the same things."""
+
+    def __init__(self, progress: SearchProgress, tracker: Tracker) -> None:
+        self.progress, self._tracker = progress, tracker
+
+    def on_start(self, budget: int, done: int) -> None:
+        self.progress.start(budget, done)
+
+    def on_designs(self, n: int) -> None:
+        self.progress.advance(n)
+
+    def on_generation(self, stats: GenerationStats) -> None:
+        self.progress.generation(stats)
+        curves = {
+            "gen/best": stats.best, "gen/generation_best": stats.generation_best, "gen/median": stats.generation_median,
+            "gen/feasible_share": stats.feasible_share, "gen/diversity": stats.diversity,
+            "gen/failed": float(stats.failed), "gen/evaluated": float(stats.n_evaluated),
+            "gen/evaluations_per_s": stats.evaluations_per_s,
+        }  # fmt: skip
+        # None means "nothing feasible yet": simply no point on the curve.
+        self._tracker.metrics({k: v for k, v in curves.items() if v is not None}, stats.generation)
+
+
+def _start_tracking(tracker: Tracker, stored: StoredStudy, rooms: Rooms) -> None:
+    config = rooms.config
+    tags = {
+        "cimopt.space": rooms.space.name,
+        "cimopt.workload": config.workload_set or "+".join(w.name for w in rooms.workloads),
+        "cimopt.evaluator": "+".join(e.name for e in rooms.chain.evaluators),
+        "cimopt.objective": f"{rooms.objective.name}:{rooms.objective.aggregate}",
+        "cimopt.sampler": config.sampler.name,
+        "cimopt.seed": str(config.seed),
+        "cimopt.config_hash": rooms.identity_hash,
+        "cimopt.study": stored.name,
+        **{f"cimopt.version.{k}": v for k, v in _versions(rooms).items()},
+        **{str(k): str(v) for k, v in config.tracking.tags.items()},
+    }
+    params = {**flatten(config.identity), "space_size": rooms.space.size}
+    run_id = tracker.start(config.study.name or config.label, params, tags, stored.noted(RUN_ID))
+    if run_id is not None:
+        stored.note(RUN_ID, run_id)
+
+
+def _versions(rooms: Rooms) -> dict[str, str]:
+    return versions({e.name: e.version for e in rooms.chain.evaluators})
+
+
+def _write(rooms: Rooms, run: SearchRun, folder: Path) -> dict[str, Any]:
+    """result.json, trials.parquet, plots and the page; returns the result."""
+    everything = run.ledger.merged()
+    result: dict[str, Any] = {
+        "title": rooms.config.label, "status": "interrupted" if run.interrupted else "infeasible", "best": None, "top": [],
+        "n_evaluated": 0, "n_feasible": 0, "n_failed": 0, "n_generations": len(run.history), "seed": rooms.config.seed,
+        "seconds": run.seconds, "space_size": rooms.space.size, "versions": _versions(rooms), "config_hash": rooms.identity_hash,
+    }  # fmt: skip
+    if everything is not None:
+        _fill(result, rooms, run, folder)
+    write_json(folder / RESULT, result)
+    write_report(folder / "report.html", plain(result), _plots(rooms, run, folder), _command(folder))
+    return plain(result)
+
+
+def _fill(result: dict[str, Any], rooms: Rooms, run: SearchRun, folder: Path) -> None:
+    everything = run.ledger.merged()
+    scores = everything.scores
+    rows = summary.best_rows(scores, rooms.config.report.top)
+    result["top"] = _entries(rooms, run, rows)
+    feasible = int(scores.feasible.sum())
+    result |= {
+        "best": result["top"][0] if result["top"] else None,
+        "n_evaluated": len(np.unique(everything.genes, axis=0)),
+        "n_feasible": feasible,
+        "n_failed": int(scores.errors.sum()),
+    }
+    if not run.interrupted:
+        result["status"] = "ok" if feasible else "infeasible"
+    if not feasible and rows.size:
+        result["binding_constraint"] = summary.binding_constraint(scores, int(rows[0]))
+    sizes = np.cumsum([0, *_sizes(run)])
+    generation = np.searchsorted(sizes, everything.number, side="right") - 1
+    designs = rooms.space.designs(everything.genes)
+    summary.write_trials(folder / summary.TRIALS, everything.number, generation, designs, everything.metrics, scores)
+
+
+def _sizes(run: SearchRun) -> list[int]:
+    counts = [s.n_evaluated for s in run.history]
+    return np.diff([0, *counts]).tolist()
+
+
+def _entries(rooms: Rooms, run: SearchRun, rows: np.ndarray) -> list[dict[str, Any]]:
+    """The chosen designs; a fast model is asked again, for the limits that trials do not store."""
+    everything = run.ledger.merged()
+    designs = rooms.space.designs(everything.genes[rows])
+    metrics = everything.metrics.take(rows)
+    if rows.size and not is_slow(rooms.chain):
+        metrics = rooms.chain.evaluate(designs, rooms.workloads)
+    scores = rooms.objective.score(metrics)
+    return [summary.entry(designs, metrics, scores, rooms.objective, i) for i in range(len(rows))]
+
+
+def _plots(rooms: Rooms, run: SearchRun, folder: Path) -> list[Path]:
+    everything = run.ledger.merged()
+    if not rooms.config.report.plots or everything is None or not run.history:
+        return []
+    unit = rooms.objective.unit(len(rooms.workloads))
+    made = [plots.convergence(folder / "convergence.png", run.history, unit, rooms.config.label)]
+    rows = summary.best_rows(everything.scores, 1)
+    if rows.size:
+        made.append(plots.landscape(folder / "designs.png", everything.metrics, everything.scores, int(rows[0])))
+    return [p for p in made if p is not None]
+
+
+def _command(folder: Path) -> str:
+    from hydra.core.hydra_config import HydraConfig
+
+    overrides = " ".join(shlex.quote(o.removeprefix("++")) for o in HydraConfig.get().overrides.task)
+    return f"cimopt search {overrides}".strip()
+
+
+def _finish_tracking(tracker: Tracker, result: dict[str, Any], run: SearchRun, folder: Path, top: int) -> None:
+    best = result["best"]
+    final: dict[str, float | None] = {
+        "n_evaluated": result["n_evaluated"], "n_feasible": result["n_feasible"], "n_failed": result["n_failed"],
+        **{f"seconds.{k}": v for k, v in result["seconds"].items()},
+    }  # fmt: skip
+    if best is not None and result["status"] != "infeasible":
+        final |= {"best_score": best["score"], **_tracked(best)}
+    tracker.metrics(final)
+    for rank, one in enumerate(result["top"][:top], 1):
+        tracker.child(f"top {rank}", one["design"], {"best_score": one["score"], **_tracked(one)})
+    files = ["config.yaml", RESULT, summary.TRIALS, "report.html", "convergence.png", "designs.png"]
+    status = "KILLED" if run.interrupted else "FINISHED"
+    tracker.finish(status, [folder / f for f in files if (folder / f).exists()], _note(result))
+
+
+def _tracked(one: dict[str, Any]) -> dict[str, float | None]:
+    return {f"{metric}.{workload}": v for workload, values in one["metrics"].items() for metric, v in values.items()}
+
+
+def _note(result: dict[str, Any]) -> str:
+    """Markdown that the MLflow UI shows on the run's page."""
+    best = result["best"]
+    if best is None:
+        return "No design was evaluated."
+    head = f"**{result['status']}**: best score {tables.number(best['score'])} {best['score_unit']}\n\n| parameter | value |\n|---|---|\n"
+    return head + "\n".join(f"| {tables.heading(k)} | {tables.number(v)} |" for k, v in best["design"].items())
+
+
+def _show(result: dict[str, Any], run: SearchRun, folder: Path, tracked: bool) -> None:
+    console = tables.console()
+    if result["status"] == "infeasible" and result["best"]:
+        limit = result["best"]["constraints"].get(result["binding_constraint"], {})
+        shown = f" ({tables.number(limit.get('value'))} against {tables.number(limit.get('limit'))} {limit.get('unit', '')})" if "limit" in limit else ""
+        console.print(f"[bold red]No design is feasible.[/] Binding constraint of the least-violating one: {result['binding_constraint']}{shown}")
+    hidden = run.rooms.space.parameters.fixed
+    if result["top"]:
+        console.print(tables.designs_table(result["top"], list(hidden), f"Best designs of {result['title']}"))
+    if result["best"] and result["best"]["metrics"]:
+        console.print(tables.workloads_table(result["best"]))
+    seconds = ", ".join(f"{k} {tables.number(v)} s" for k, v in result["seconds"].items())
+    console.print(f"{result['n_evaluated']} designs of {result['space_size']:,} ({result['n_feasible']} feasible, {result['n_failed']} failed); {seconds}")
+    console.print(f"Results: {folder}  (report.html, result.json, trials.parquet)", soft_wrap=True)
+    if tracked:
+        console.print("Compare runs: cimopt ui")

@@ -1,0 +1,54 @@
+"""Compose configurations from the config groups of cimopt and of every installed plug-in.
+
+The command line does this through Hydra; `compose([...])` does the same in a script or notebook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hydra import compose as hydra_compose
+from hydra import initialize_config_module
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.plugins import Plugins
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+from omegaconf import DictConfig, OmegaConf
+
+from cimopt import plugins
+
+CONF_MODULE = "cimopt.conf"
+# Sections a person may add keys to without Hydra's "+": their owners check the names.
+OPEN_SECTIONS = ("space.fix.", "space.rules.", "design.", "tracking.tags.", "objective.limits.")
+
+
+class PluginConfs(SearchPathPlugin):
+    """Adds the config folders that installed plug-ins announce."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        for package in plugins.conf_packages():
+            search_path.append(provider="cimopt-plugin", path=f"pkg://{package}")
+
+
+def register() -> None:
+    """Make plug-ins' config groups visible to Hydra in this process (and no other program)."""
+    Plugins.instance().register(PluginConfs)
+
+
+def opened(argument: str) -> str:
+    """`space.fix.x=1` -> `++space.fix.x=1`, so that open sections need no plus sign."""
+    return f"++{argument}" if argument.startswith(OPEN_SECTIONS) else argument
+
+
+def compose_config(overrides: Sequence[str] = (), config_name: str = "config") -> DictConfig:
+    """The composed configuration, as Hydra gives it."""
+    register()
+    GlobalHydra.instance().clear()
+    with initialize_config_module(CONF_MODULE, version_base="1.3"):
+        return hydra_compose(config_name, overrides=[opened(o) for o in overrides])
+
+
+def compose(overrides: Sequence[str] = (), config_name: str = "config") -> dict[str, Any]:
+    """Plain values, ready for `cimopt.config.parse`: compose(["space=sram", "seed=2"])."""
+    return OmegaConf.to_container(compose_config(overrides, config_name), resolve=True)

@@ -1,0 +1,294 @@
+"""The one loop: ask -> evaluate -> score -> tell -> record. Alone it knows every room.
+
+Two paths, same designs. *Batch*: a generation is proposed, evaluated and written in one go (fast
+evaluators). *Per trial*: designs are asked from Optuna, and told one by one as results arrive (slow
+evaluators, and Optuna's own samplers).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from optuna.samplers import BaseSampler
+
+from cimopt import plugins
+from cimopt.assemble import Rooms, is_slow, make_evaluator, make_runner
+from cimopt.errors import InputError
+from cimopt.evaluators import Evaluator, Spread
+from cimopt.samplers.archive import Archive
+from cimopt.samplers.generational import GenerationalSampler
+from cimopt.samplers.optuna_names import BatchAsked
+from cimopt.study import Batch, FolderLock, StoredStudy
+from cimopt.types import Metrics
+
+
+@dataclass(frozen=True)
+class GenerationStats:
+    """One generation's figures; scores in the objective's unit, None where nothing is feasible."""
+
+    generation: int
+    n_evaluated: int  # so far
+    best: float | None  # so far
+    generation_best: float | None
+    generation_median: float | None
+    feasible_share: float
+    failed: int
+    diversity: float  # mean share of differing genes over pairs, 0..1
+    evaluations_per_s: float
+
+
+class Listener(Protocol):
+    """What the loop tells: progress bars and trackers listen."""
+
+    def on_start(self, budget: int, done: int) -> None: ...
+    def on_designs(self, n: int) -> None: ...
+    def on_generation(self, stats: GenerationStats) -> None: ...
+
+
+@dataclass
+class Ledger:
+    """Everything evaluated so far, in trial order."""
+
+    batches: list[Batch] = field(default_factory=list)
+
+    def add(self, batch: Batch) -> None:
+        self.batches.append(batch)
+
+    def merged(self) -> Batch | None:
+        """One batch of everything, sorted by trial number; None when empty."""
+        if not self.batches:
+            return None
+        if len(self.batches) > 1:
+            self.batches = [_concat(self.batches)]
+        return self.batches[0]
+
+    def archive(self, n_genes: int) -> Archive:
+        everything = self.merged()
+        if everything is None:
+            return Archive.empty(n_genes)
+        scores = everything.scores
+        violations = np.where(scores.errors, np.inf, scores.total_violation)
+        return Archive(everything.number, everything.genes, scores.values[:, 0], violations)
+
+
+def _concat(batches: list[Batch]) -> Batch:
+    from cimopt.objectives import Scores
+
+    number = np.concatenate([b.number for b in batches])
+    order = np.argsort(number, kind="stable")
+    metrics = Metrics.concat([b.metrics for b in batches]).take(order)
+    keys = dict.fromkeys(k for b in batches for k in b.scores.violations)
+    violations = {k: np.concatenate([b.scores.violations.get(k, np.zeros(len(b.number))) for b in batches])[order] for k in keys}
+    scores = Scores(
+        np.concatenate([b.scores.values for b in batches])[order], violations,
+        np.concatenate([b.scores.errors for b in batches])[order],
+    )  # fmt: skip
+    return Batch(number[order], np.concatenate([b.genes for b in batches])[order], metrics, scores)
+
+
+@dataclass
+class SearchRun:
+    """What a search leaves: every design's batch, the curves, the seconds, whether it was interrupted."""
+
+    rooms: Rooms
+    ledger: Ledger
+    history: list[GenerationStats]
+    seconds: dict[str, float]
+    interrupted: bool = False
+
+
+def search(rooms: Rooms, folder: Path, launch_folder: Path, listener: Listener, on_open: Callable[[StoredStudy], None]) -> SearchRun:
+    """Run or resume one study in `folder`. `on_open` gets the opened study before the first evaluation."""
+    lock = FolderLock(folder)
+    try:
+        with make_runner(rooms.config) as runner:
+            evaluator, spread = make_evaluator(rooms, runner, launch_folder / "runs" / "cache")
+            sampler = make_sampler(rooms)
+            stored = StoredStudy(rooms, sampler, folder)
+            on_open(stored)
+            return _Search(rooms, stored, sampler, evaluator, spread, listener).run()
+    finally:
+        lock.release()
+
+
+def make_sampler(rooms: Rooms) -> BaseSampler:
+    """The configured sampler, by entry-point name."""
+    config = rooms.config.sampler
+    build = plugins.load("cimopt.samplers", config.kind)
+    sampler = build(rooms.space, config.settings, rooms.config.seed, rooms.precheck)
+    if not isinstance(sampler, GenerationalSampler | BatchAsked):
+        raise InputError(f"sampler plug-in '{config.kind}' gave {type(sampler).__name__}; it must give a GenerationalSampler or a BatchAsked")
+    return sampler
+
+
+class _Search:
+    """One run's state; `run` is the loop."""
+
+    def __init__(
+        self, rooms: Rooms, stored: StoredStudy, sampler: GenerationalSampler | BatchAsked, evaluator: Evaluator,
+        spread: Spread, listener: Listener,
+    ) -> None:  # fmt: skip
+        self.rooms, self.stored, self.sampler = rooms, stored, sampler
+        self.evaluator, self.spread, self.listener = evaluator, spread, listener
+        self.ledger, self.history = Ledger(), []
+        self.seconds = {"sampling": 0.0, "evaluation": 0.0, "storage": 0.0}
+        self.per_trial = isinstance(sampler, BatchAsked) or is_slow(rooms.chain)
+        self.began = time.perf_counter()
+
+    def run(self) -> SearchRun:
+        interrupted = False
+        try:
+            self._load_finished()
+            self._loop()
+        except KeyboardInterrupt:
+            interrupted = True
+        total = time.perf_counter() - self.began
+        self.seconds = {"total": total, **self.seconds, "overhead": total - sum(self.seconds.values())}
+        return SearchRun(self.rooms, self.ledger, self.history, self.seconds, interrupted)
+
+    # ------------------------------------------------------------- schedule
+    def _sizes(self) -> list[int]:
+        """Designs per step; step 0 is the start generation of a generational sampler."""
+        if isinstance(self.sampler, GenerationalSampler):
+            sizes = [self.sampler.size_of(g) for g in range(self.sampler.n_generations)]
+        else:
+            full, rest = divmod(self.sampler.budget, self.sampler.batch)
+            sizes = [self.sampler.batch] * full + ([rest] if rest else [])
+        stop_after = self.rooms.config.sampler.stop_after
+        return sizes if stop_after is None else sizes[: 1 + stop_after]
+
+    def _load_finished(self) -> None:
+        with _timed(self.seconds, "storage"):
+            finished = self.stored.finished()
+        if finished is not None:
+            self.ledger.add(finished)
+
+    def _loop(self) -> None:
+        sizes = self._sizes()
+        self.listener.on_start(sum(sizes), len(self.ledger.archive(self.rooms.space.n_genes)))
+        first = 0
+        for generation, size in enumerate(sizes):
+            began = time.perf_counter()
+            known = self._numbers_in(first, first + size)
+            new = 0
+            if len(known) < size:
+                new = self._per_trial(first, size) if self.per_trial else self._batch(generation, first, known)
+            now_there = self._numbers_in(first, first + size)
+            if now_there.size:
+                self._report(generation, first, size, new, time.perf_counter() - began)
+            if now_there.size < size:
+                return  # the space is used up
+            first += size
+
+    def _numbers_in(self, first: int, stop: int) -> np.ndarray:
+        number = self.ledger.archive(self.rooms.space.n_genes).number
+        return number[(number >= first) & (number < stop)]
+
+    # ----------------------------------------------------------- batch path
+    def _batch(self, generation: int, first: int, known: np.ndarray) -> int:
+        """Propose a generation, evaluate its missing slots, write them. Returns how many were new."""
+        archive = self.ledger.archive(self.rooms.space.n_genes)
+        with _timed(self.seconds, "sampling"):
+            earlier = archive.take(np.flatnonzero(archive.number < first))
+            genes = self.sampler.propose(self.rooms.space, generation, earlier)
+        slots = np.setdiff1d(np.arange(len(genes)), known - first)
+        if not slots.size:
+            return 0
+        self.spread.on_result = lambda rows, metrics: self.listener.on_designs(len(rows))
+        batch = self._evaluate(first + slots, genes[slots])
+        with _timed(self.seconds, "storage"):
+            self.stored.add(batch)
+        self.ledger.add(batch)
+        return len(slots)
+
+    def _evaluate(self, number: np.ndarray, genes: np.ndarray) -> Batch:
+        with _timed(self.seconds, "evaluation"):
+            metrics = self.evaluator.evaluate(self.rooms.space.designs(genes), self.rooms.workloads)
+            scores = self.rooms.objective.score(metrics)
+        return Batch(number, genes, metrics, scores)
+
+    # ------------------------------------------------------- per-trial path
+    def _per_trial(self, first: int, size: int) -> int:
+        """Ask what is missing (a dead driver's running trials first), tell each as it arrives."""
+        with _timed(self.seconds, "sampling"):
+            trials = self.stored.running()
+            asked = first + size - len(self._numbers_in(0, first + size)) - len(trials)
+            trials += self.stored.ask(max(asked, 0))
+        if not trials:
+            return 0
+        genes = self.stored.genes_of(trials)
+        number = np.array([t.number for t in trials])
+        told: set[int] = set()
+
+        def tell(rows: np.ndarray, metrics: Metrics) -> None:
+            batch = Batch(number[rows], genes[rows], metrics, self.rooms.objective.score(metrics))
+            for i, row in enumerate(rows.tolist()):
+                self.stored.tell(trials[row], batch, i)
+                told.add(row)
+            self.ledger.add(batch)
+            self.listener.on_designs(len(rows))
+
+        uncached = self.evaluator is self.spread
+        self.spread.on_result = tell if uncached else lambda rows, metrics: None
+        with _timed(self.seconds, "evaluation"):
+            metrics = self.evaluator.evaluate(self.rooms.space.designs(genes), self.rooms.workloads)
+        rest = np.array([row for row in range(len(trials)) if row not in told], dtype=np.int64)
+        if rest.size:
+            tell(rest, metrics.take(rest))
+        return len(trials)
+
+    # ------------------------------------------------------------ reporting
+    def _report(self, generation: int, first: int, size: int, new: int, seconds: float) -> None:
+        everything = self.ledger.merged()
+        rows = (everything.number >= first) & (everything.number < first + size)
+        upto = everything.number < first + size
+        stats = generation_stats(generation, everything, rows, upto, new / seconds if seconds > 0 else 0.0)
+        self.history.append(stats)
+        self.listener.on_generation(stats)
+
+
+def generation_stats(generation: int, everything: Batch, rows: np.ndarray, upto: np.ndarray, rate: float) -> GenerationStats:
+    """Figures of the rows of one generation; medians and bests over feasible designs only."""
+    value, feasible = everything.scores.values[:, 0], everything.scores.feasible
+    now, so_far = value[rows & feasible], value[upto & feasible]
+    return GenerationStats(
+        generation=generation,
+        n_evaluated=int(upto.sum()),
+        best=float(so_far.min()) if so_far.size else None,
+        generation_best=float(now.min()) if now.size else None,
+        generation_median=float(np.median(now)) if now.size else None,
+        feasible_share=float(feasible[rows].mean()),
+        failed=int(everything.scores.errors[rows].sum()),
+        diversity=diversity(everything.genes[rows]),
+        evaluations_per_s=rate,
+    )
+
+
+def diversity(genes: np.ndarray) -> float:
+    """Mean share of genes in which two designs differ, over all pairs; 0 for fewer than two designs."""
+    n = len(genes)
+    if n < 2 or not genes.shape[1]:
+        return 0.0
+    same = 0
+    for column in genes.T:
+        counts = np.unique(column, return_counts=True)[1].astype(float)
+        same += float((counts * (counts - 1)).sum())
+    return 1.0 - same / (n * (n - 1) * genes.shape[1])
+
+
+class _timed:
+    """Adds a block's wall seconds to one entry."""
+
+    def __init__(self, seconds: dict[str, float], key: str) -> None:
+        self._seconds, self._key = seconds, key
+
+    def __enter__(self) -> None:
+        self._began = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self._seconds[self._key] += time.perf_counter() - self._began

@@ -1,0 +1,1 @@
+"""What a run leaves for people: `result.json`, `trials.parquet`, tables, plots, one HTML page."""

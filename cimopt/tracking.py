@@ -1,0 +1,191 @@
+"""MLflow: one run per study, logged by the driver alone.
+
+Tracking never stops a search: a store that fails is reported once and the run folder still holds
+everything. MLflow is imported when used (about three seconds), through its client with explicit
+run ids, so that studies in threads and resumed studies never meet each other's active run.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import time
+import warnings
+from abc import ABC
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cimopt.errors import MissingExtraError, masked
+from cimopt.types import fingerprint
+
+MAX_PARAM = 500  # MLflow's shortest limit for a parameter value
+MAX_BATCH = 100  # parameters or tags per request
+NAME = re.compile(r"[^\w\-./ ]")
+
+
+class Tracker(ABC):
+    """What a study tells a tracking store. The base class tracks nothing."""
+
+    def start(self, name: str, params: Mapping[str, Any], tags: Mapping[str, str], run_id: str | None) -> str | None:
+        """Begin or continue a run; returns its id."""
+        return None
+
+    def metrics(self, values: Mapping[str, float | None], step: int | None = None) -> None:
+        """Numbers of one step; what is None or not finite is left out and named in a tag."""
+
+    def finish(self, status: str, artifacts: Sequence[Path], note: str) -> None:
+        """End the run with its files."""
+
+    def child(self, name: str, params: Mapping[str, Any], metrics: Mapping[str, float | None]) -> None:
+        """One of the best designs, as a nested run."""
+
+
+class NoTracker(Tracker):
+    """tracking=none"""
+
+
+def safe_name(name: str) -> str:
+    """A name MLflow accepts; different names stay different."""
+    clean = NAME.sub("_", name)
+    return clean if clean == name else f"{clean}.{fingerprint(name)[:6]}"
+
+
+def flatten(section: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested keys as dotted ones; lists stay values."""
+    flat: dict[str, Any] = {}
+    for key, value in section.items():
+        label = f"{prefix}.{key}" if prefix else str(key)
+        if isinstance(value, Mapping) and value:
+            flat |= flatten(value, label)
+        else:
+            flat[label] = value
+    return flat
+
+
+class MlflowTracker(Tracker):
+    """Logs to one MLflow store. Every call is guarded: the first failure warns, later ones are silent."""
+
+    def __init__(self, uri: str, experiment: str, artifact_folder: Path | None = None) -> None:
+        try:
+            import mlflow
+        except ImportError as error:
+            raise MissingExtraError("tracking=mlflow", "mlflow") from error
+        os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
+        os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+        self._mlflow, self._uri, self._experiment = mlflow, uri, experiment
+        # A local store would put artifacts under the current folder; a server decides for itself.
+        self._artifacts = artifact_folder.as_uri() if artifact_folder and uri.startswith("sqlite:") else None
+        self._client: Any = None
+        self._run_id: str | None = None
+        self._warned = False
+        self._left_out: set[str] = set()
+        self._long: dict[str, str] = {}
+
+    def _guarded(self, action: Callable[[], Any]) -> Any:
+        try:
+            return action()
+        except Exception as error:  # any store failure: the search matters more than its log
+            if not self._warned:
+                self._warned = True
+                reason = " ".join(str(error).split())[:200]
+                warnings.warn(f"MLflow store {masked(self._uri)} failed; the search goes on without it ({reason})", stacklevel=2)
+            return None
+
+    def start(self, name: str, params: Mapping[str, Any], tags: Mapping[str, str], run_id: str | None) -> str | None:
+        def begin() -> str:
+            self._client = self._mlflow.MlflowClient(tracking_uri=self._uri)
+            if run_id is not None and self._known(run_id):
+                self._run_id = run_id
+                self._client.update_run(run_id, status="RUNNING")
+            else:
+                self._run_id = self._create(name, tags)
+                self._log_params(self._run_id, params)
+            return self._run_id
+
+        return self._guarded(begin)
+
+    def _known(self, run_id: str) -> bool:
+        try:
+            self._client.get_run(run_id)
+        except self._mlflow.exceptions.MlflowException:
+            return False
+        return True
+
+    def _create(self, name: str, tags: Mapping[str, str]) -> str:
+        found = self._client.get_experiment_by_name(self._experiment)
+        experiment = found.experiment_id if found else self._client.create_experiment(self._experiment, self._artifacts)
+        named = {safe_name(k): str(v)[:5000] for k, v in tags.items()}
+        return self._client.create_run(experiment, run_name=name, tags=named).info.run_id
+
+    def _log_params(self, run_id: str, params: Mapping[str, Any]) -> None:
+        entities = self._mlflow.entities
+        listed = []
+        for key, value in flatten(params).items():
+            text = str(value)
+            if len(text) > MAX_PARAM:  # kept whole in an artifact, its hash in the parameter
+                self._long[key] = text
+                text = f"see long_params.json, sha256 {fingerprint(text)}"
+            listed.append(entities.Param(safe_name(key), text))
+        for k in range(0, len(listed), MAX_BATCH):
+            self._client.log_batch(run_id, params=listed[k : k + MAX_BATCH])
+
+    def metrics(self, values: Mapping[str, float | None], step: int | None = None) -> None:
+        if self._run_id is not None:
+            self._guarded(lambda: self._log_metrics(self._run_id, values, step))
+
+    def _log_metrics(self, run_id: str, values: Mapping[str, float | None], step: int | None) -> None:
+        now = int(time.time() * 1000)
+        finite = {k: v for k, v in values.items() if v is not None and math.isfinite(v)}
+        self._left_out |= set(values) - set(finite)
+        listed = [self._mlflow.entities.Metric(safe_name(k), float(v), now, step or 0) for k, v in finite.items()]
+        for k in range(0, len(listed), 10 * MAX_BATCH):
+            self._client.log_batch(run_id, metrics=listed[k : k + 10 * MAX_BATCH])
+
+    def child(self, name: str, params: Mapping[str, Any], metrics: Mapping[str, float | None]) -> None:
+        if self._run_id is None:
+            return
+
+        def log() -> None:
+            experiment = self._client.get_run(self._run_id).info.experiment_id
+            run = self._client.create_run(experiment, run_name=name, tags={"mlflow.parentRunId": self._run_id})
+            self._log_params(run.info.run_id, params)
+            self._log_metrics(run.info.run_id, metrics, None)
+            self._client.set_terminated(run.info.run_id)
+
+        self._guarded(log)
+
+    def finish(self, status: str, artifacts: Sequence[Path], note: str) -> None:
+        if self._run_id is None:
+            return
+
+        def end() -> None:
+            for path in artifacts:
+                self._client.log_artifact(self._run_id, str(path))
+            if self._long:
+                self._client.log_dict(self._run_id, self._long, "long_params.json")
+            if self._left_out:
+                self._client.set_tag(self._run_id, "nonfinite", ",".join(sorted(self._left_out))[:5000])
+            self._client.set_tag(self._run_id, "mlflow.note.content", note)
+            self._client.set_terminated(self._run_id, status)
+
+        self._guarded(end)
+
+
+def default_uri(launch_folder: Path) -> str:
+    """One store for everything launched from a folder, a sweep's jobs included."""
+    folder = launch_folder / "runs"
+    folder.mkdir(parents=True, exist_ok=True)
+    return f"sqlite:///{folder / 'mlflow.db'}"
+
+
+def make_tracker(name: str, uri: str | None, experiment: str, launch_folder: Path) -> Tracker:
+    """The configured tracker; without MLflow installed the search runs untracked and says so once."""
+    if name == "none":
+        return NoTracker()
+    try:
+        return MlflowTracker(uri or default_uri(launch_folder), experiment, launch_folder / "runs" / "mlartifacts")
+    except MissingExtraError as error:
+        warnings.warn(f"this run is not tracked: {error}, or choose tracking=none", stacklevel=2)
+        return NoTracker()
