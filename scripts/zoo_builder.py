@@ -61,7 +61,15 @@ class Network:
         return FeatureMap(*self.input_shape)
 
     def conv(
-        self, x: FeatureMap, name: str, out_channels: int, kernel: int, *, stride: int = 1, padding: int = 0, groups: int = 1
+        self,
+        x: FeatureMap,
+        name: str,
+        out_channels: int,
+        kernel: int,
+        *,
+        stride: int = 1,
+        padding: int = 0,
+        groups: int = 1,
     ) -> FeatureMap:
         """Square 2-D convolution with the same padding on all sides; returns its output map."""
         height = window_count(x.height, kernel, stride, padding)

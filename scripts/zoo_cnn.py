@@ -35,7 +35,9 @@ _VGG16_STAGES = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 5
 
 def vgg16() -> Workload:
     """VGG-16 without batch normalisation, Simonyan and Zisserman 2014, arXiv 1409.1556, table 1 column D."""
-    net = Network("vgg16", variant="torchvision, no batch norm", source="arXiv 1409.1556, table 1 column D", input_shape=IMAGE)
+    net = Network(
+        "vgg16", variant="torchvision, no batch norm", source="arXiv 1409.1556, table 1 column D", input_shape=IMAGE
+    )
     x, module = net.input, 0
     for stage in _VGG16_STAGES:
         for channels in stage:

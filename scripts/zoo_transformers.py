@@ -17,7 +17,9 @@ CLASSES = 1000
 def vision_transformer() -> Workload:
     """ViT-B/16, Dosovitskiy et al. 2020, arXiv 2010.11929, table 1; query, key and value projections listed apart."""
     width, mlp, heads, blocks, patch = 768, 3072, 12, 12, 16
-    net = Network("vision_transformer", variant="ViT-B/16, 224 px", source="arXiv 2010.11929, table 1", input_shape=IMAGE)
+    net = Network(
+        "vision_transformer", variant="ViT-B/16, 224 px", source="arXiv 2010.11929, table 1", input_shape=IMAGE
+    )
     patches = net.conv(net.input, "conv_proj", width, patch, stride=patch)
     x = FeatureMap(width, patches.height * patches.width + 1, 1)  # and the class token
     for i in range(blocks):
@@ -53,7 +55,10 @@ def mobilebert(tokens: int = 139) -> Workload:
     """
     embedding, width, inner, heads, blocks, feed_forwards = 128, 512, 128, 4, 24, 4
     net = Network(
-        "mobilebert", variant=f"{tokens} tokens, no task head", source="arXiv 2004.02984, table 1", input_shape=(tokens,)
+        "mobilebert",
+        variant=f"{tokens} tokens, no task head",
+        source="arXiv 2004.02984, table 1",
+        input_shape=(tokens,),
     )
     # Embeddings of a token and its two neighbours side by side.
     x = net.linear(FeatureMap(3 * embedding, tokens, 1), "embeddings.embedding_transformation", width)

@@ -39,5 +39,5 @@ def test_channels_are_totals_over_groups():
 
 
 def test_unknown_name_gets_a_hint():
-    with pytest.raises(InputError, match="unknown published workload 'gpt2'.*did you mean 'gpt2_medium'"):
+    with pytest.raises(InputError, match=r"unknown published workload 'gpt2'.*did you mean 'gpt2_medium'"):
         workloads.load("gpt2", source="published")

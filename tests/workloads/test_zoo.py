@@ -55,7 +55,8 @@ def test_zoo_and_published_layers_have_equal_shapes_and_strides(name):
 def test_statistics_are_those_of_the_published_layers(name):
     zoo, published = workloads.load(name), workloads.load(name, source="published")
     statistics = [
-        Counter((x.mean_input, x.mean_weight_slice, x.in_channels, x.kernel) for x in w.layers) for w in (zoo, published)
+        Counter((x.mean_input, x.mean_weight_slice, x.in_channels, x.kernel) for x in w.layers)
+        for w in (zoo, published)
     ]
     assert statistics[0] == statistics[1]
     assert all(x.mean_input is not None and len(x.mean_weight_slice) == 8 for x in zoo.layers)
@@ -94,7 +95,9 @@ def test_every_zoo_file_carries_name_variant_and_source():
     for name in workloads.names():
         workload = workloads.load(name)
         assert workload.name == name
-        assert workload.variant and workload.source and workload.input_shape
+        assert workload.variant
+        assert workload.source
+        assert workload.input_shape
 
 
 def test_alexnet_says_which_variant_it_is():

@@ -51,7 +51,7 @@ def _checked(alpha: Mapping[int | str, float]) -> dict[float, float]:
         try:
             nm, cost = float(node), float(value)
         except (TypeError, ValueError):
-            raise InputError(f"evaluator.techcost.alpha: '{node}: {value}' must be two numbers, node (nm): alpha") from None
+            raise InputError(f"evaluator.techcost.alpha: '{node}: {value}' must be two numbers") from None
         if not (0 < nm < np.inf and 0 < cost < np.inf):
             raise InputError(f"evaluator.techcost.alpha: '{node}: {value}' must be positive and finite")
         found[nm] = cost

@@ -3,13 +3,23 @@
 import csv
 import gzip
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from cimopt_techcost import TechCost
 
 from cimopt.errors import InputError
+from cimopt.testing import EvaluatorContract
 from cimopt.types import Designs, Layer, Parameter, ParameterSet, Workload
+
+
+class TestTechCost(EvaluatorContract):
+    evaluator = TechCost()
+    space = "sram_tech"
+    workloads = ("alexnet",)
+    upstream: ClassVar = {"area_mm2": "n"}
+
 
 NODES = (7, 10, 14, 22, 32, 45, 65, 90)
 WORKLOADS = (Workload("tiny", (Layer("fc", "linear", 4, 4),)),)
@@ -72,7 +82,7 @@ def test_values_of_ones_own(key):
 
 @pytest.mark.parametrize("alpha", [{65: -1}, {65: "cheap"}, {"old": 1}, {65: float("nan")}, {0: 1}, {65: None}])
 def test_wrong_values_of_ones_own(alpha):
-    with pytest.raises(InputError, match="evaluator.techcost.alpha"):
+    with pytest.raises(InputError, match=r"evaluator\.techcost\.alpha"):
         TechCost.from_config({"alpha": alpha})
 
 
