@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -126,8 +126,8 @@ def load_workloads(section: Mapping[str, Mapping[str, Any]]) -> tuple[Workload, 
     return tuple(found)
 
 
-def make_runner(config: Config) -> Runner:
-    """The runner that the config names."""
+def make_runner(config: Config, size: Callable[[Any], int] = lambda item: len(item[0])) -> Runner:
+    """The runner that the config names; `size(item)` is the number of designs in one item."""
     runner = config.runner
 
     def ray() -> RayRunner:
@@ -139,7 +139,7 @@ def make_runner(config: Config) -> Runner:
         return ray()
     if runner.name == "serial" or not _ray_installed():
         return SerialRunner()
-    return AutoRunner(ray, size=lambda item: len(item[0]))
+    return AutoRunner(ray, size)
 
 
 def _ray_installed() -> bool:

@@ -127,6 +127,11 @@ class Objective:
         value = np.where(metrics.ok, value, np.inf)
         return Scores(value[:, None], violations, ~metrics.ok & ~infeasible, limits)
 
+    def axes(self, metrics: Metrics) -> np.ndarray:
+        """Each product metric aggregated over the workloads, (n, k), to minimise: what a Pareto front trades."""
+        columns = [_aggregate(self._values(metrics, m), self._aggregate(m)) * np.sign(p) for m, p in self.product.items()]
+        return np.stack(columns, axis=1)
+
     def of_workload(self, metrics: Metrics, w: int) -> np.ndarray:
         """The same product on one workload alone, (n,): the paper's per-workload score of a joint design."""
         value = np.ones(len(metrics))

@@ -7,6 +7,7 @@ run ids, so that studies in threads and resumed studies never meet each other's 
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import re
@@ -74,6 +75,8 @@ class MlflowTracker(Tracker):
             raise MissingExtraError("tracking=mlflow", "mlflow") from error
         os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
         os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+        for noisy in ("mlflow", "alembic"):  # table creation is no news to a person
+            logging.getLogger(noisy).setLevel(logging.WARNING)
         self._mlflow, self._uri, self._experiment = mlflow, uri, experiment
         # A local store would put artifacts under the current folder; a server decides for itself.
         self._artifacts = artifact_folder.as_uri() if artifact_folder and uri.startswith("sqlite:") else None

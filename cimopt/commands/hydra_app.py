@@ -6,9 +6,11 @@ read from the files of the folders this launch used.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
+import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -25,11 +27,12 @@ from cimopt.commands.callbacks import FOLDERS
 from cimopt.compose import CONF_MODULE, compose_config, opened, register
 from cimopt.config import Config, parse
 from cimopt.errors import CimoptError, InputError, unknown_name
-from cimopt.report.result import RESULT
+from cimopt.report.result import RESULT, write_json
 from cimopt.types import fingerprint
 
 EXIT_OF_STATUS = {"ok": 0, "infeasible": 3, "interrupted": 130}
 MAX_SLUG = 120
+ERROR = "error.json"
 
 
 def slug(overrides: Sequence[str] | None = None) -> str:
@@ -42,24 +45,52 @@ def slug(overrides: Sequence[str] | None = None) -> str:
     return f"{clean[:MAX_SLUG]}.{fingerprint(text)[:8]}"
 
 
-def run(verb: str, config_name: str, job: Callable[[DictConfig], None], arguments: Sequence[str]) -> int:
+def run(verb: str, config_name: str, job: Callable[[DictConfig], Any], arguments: Sequence[str]) -> int:
     """Run the app; returns the exit code."""
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors reach us, not Hydra's own printer
     register()
-    # Resolved once per run: a folder name must not change while the run goes on.
     OmegaConf.register_new_resolver("cimopt_slug", lambda _="": _safe_slug(), use_cache=False, replace=True)
     sys.argv = [f"cimopt {verb}", *(opened(a) for a in arguments)]
     started = time.time()
     FOLDERS.clear()
     try:
-        hydra.main(version_base="1.3", config_path=f"pkg://{CONF_MODULE}", config_name=config_name)(job)()
-    except CimoptError as error:
-        return complain(str(error), error.exit_code)
+        hydra.main(version_base="1.3", config_path=f"pkg://{CONF_MODULE}", config_name=config_name)(Job(job))()
     except (HydraException, OmegaConfBaseException) as error:
-        return complain(_sentence(error), 2)
+        return complain(_sentence(error, config_name), 2)
     except KeyboardInterrupt:
         return 130
     return _exit_code(started)
+
+
+class Job:
+    """One job of a launch. Bad input ends this job with its sentence, never a sweep's other jobs.
+
+    A class, not a closure, so that launchers can send it to other processes.
+    """
+
+    def __init__(self, function: Callable[[DictConfig], Any]) -> None:
+        self._function = function
+        functools.update_wrapper(self, function)
+
+    def __call__(self, config: DictConfig) -> Any:
+        try:
+            return self._function(config)
+        except CimoptError as error:
+            complain(str(error), error.exit_code)
+            _leave_only_the_reason(output_folder(), str(error), error.exit_code)
+        except (HydraException, OmegaConfBaseException) as error:
+            complain(_sentence(error, "evaluate"), 2)
+            _leave_only_the_reason(output_folder(), str(error), 2)
+        return None
+
+
+def _leave_only_the_reason(folder: Path, reason: str, code: int) -> None:
+    """Nothing half-written: a folder that only Hydra has touched keeps `error.json` and nothing else."""
+    names = [p.name for p in folder.iterdir()] if folder.exists() else []
+    if all(name in (".hydra", ".driver.lock", "config.yaml", ERROR) or name.endswith(".log") for name in names):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / ERROR, {"status": "error", "reason": reason, "exit_code": code})
 
 
 def _safe_slug() -> str:
@@ -74,34 +105,39 @@ def complain(sentence: str, code: int) -> int:
     return code
 
 
-def _sentence(error: Exception) -> str:
+def _sentence(error: Exception, config_name: str) -> str:
     """Hydra's and OmegaConf's many lines as one sentence that names the key and the nearest right one."""
     text = str(error)
-    if match := re.search(r"Could not override '([^']*)'.*?\nNo match in the defaults list", text, re.S):
-        return str(unknown_name("config group", match[1], _groups()))
+    cause = str(error.__cause__ or "")
     if match := re.search(r"Could not find '([^']*)/([^'/]*)'.*?Available options in '[^']*':\n(.*?)\nConfig search path", text, re.S):
         return str(unknown_name(match[1], match[2], re.findall(r"^\t(\S+)$", match[3], re.M)))
-    if match := re.search(r"Key '([^']*)' is not in struct\s+full_key: (\S+)", text):
-        return str(_unknown_key(match[2]))
     if match := re.search(r"Could not override '([^']*)'", text):
-        return f"unknown config key '{match[1].lstrip('+~')}' (cimopt <verb> --cfg job prints every key)"
+        key = match[1].lstrip("+~")
+        if "No match in the defaults list" in text and "." not in key:
+            return str(unknown_name("config key", key, _keys_at([], config_name)))
+        return str(_unknown_key(key, config_name))
+    if match := re.search(r"Key '([^']*)' is not in struct\s+full_key: (\S+)", f"{text}\n{cause}"):
+        return str(_unknown_key(match[2], config_name))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return " ".join(lines[:2]) if lines else type(error).__name__
 
 
-def _groups() -> list[str]:
-    return ["space", "workload", "evaluator", "objective", "sampler", "runner", "tracking", "experiment"]
+def _unknown_key(full_key: str, config_name: str) -> InputError:
+    """The nearest right key at that place of the composed defaults."""
+    path = full_key.split(".")
+    for depth, part in enumerate(path):
+        near = _keys_at(path[:depth], config_name)
+        if part not in near:
+            place = f" in {'.'.join(path[:depth])}" if depth else ""
+            return unknown_name(f"config key{place}", part, near)
+    return InputError(f"config key '{full_key}' cannot be set (cimopt <verb> --cfg job prints every key)")
 
 
-def _unknown_key(full_key: str) -> InputError:
-    """Compose the defaults and name the nearest key at that place."""
-    config: Any = compose_config(config_name="evaluate")
-    *parents, last = full_key.split(".")
-    for parent in parents:
-        config = config.get(parent) if isinstance(config, DictConfig) else None
-    near = list(config) if isinstance(config, DictConfig) else []
-    place = f" in {'.'.join(parents)}" if parents else ""
-    return unknown_name(f"config key{place}", last, near)
+def _keys_at(path: Sequence[str], config_name: str) -> list[str]:
+    config: Any = compose_config(config_name=config_name)
+    for part in path:
+        config = config.get(part) if isinstance(config, DictConfig) else None
+    return [str(k) for k in config] if isinstance(config, DictConfig) else []
 
 
 def checked(config: DictConfig, drop: Sequence[str] = ()) -> Config:
@@ -129,7 +165,8 @@ def _exit_code(started: float) -> int:
     """The worst status of the results this launch wrote; 0 when it wrote none (--cfg, --help)."""
     worst = 0
     for folder in FOLDERS:
-        for path in folder.rglob(RESULT):
+        for path in [*folder.rglob(RESULT), *folder.rglob(ERROR)]:
             if path.stat().st_mtime >= started - 1:
-                worst = max(worst, EXIT_OF_STATUS.get(json.loads(path.read_text())["status"], 1))
+                left = json.loads(path.read_text())
+                worst = max(worst, left.get("exit_code") or EXIT_OF_STATUS.get(left["status"], 1))
     return worst

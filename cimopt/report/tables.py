@@ -30,23 +30,56 @@ def heading(name: str) -> str:
     return f"{name.removesuffix('_' + unit.lower())} ({unit})"
 
 
+def quantity(name: str, value: Any) -> str:
+    """A metric with its unit, prefixed for reading: latency_s=7e-7 is "700 ns"."""
+    base = name.split(".", 1)[0]
+    if value is None:
+        return ""
+    for suffix, unit in SI_UNITS.items():
+        if base.endswith(suffix):
+            return _prefixed(float(value), unit)
+    for suffix, unit in PLAIN_UNITS.items():
+        if base.endswith(suffix):
+            return f"{float(value):.4g} {unit}"
+    return number(float(value)) if isinstance(value, int | float) else str(value)
+
+
+SI_UNITS = {"_j": "J", "_s": "s"}
+PLAIN_UNITS = {"_mm2": "mm2", "_ips": "1/s", "_v": "V", "_ns": "ns", "_mb": "MB", "_nm": "nm"}
+PREFIXES = ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"), (1e-12, "p"), (1e-15, "f"))
+
+
+def _prefixed(value: float, unit: str) -> str:
+    if value == 0:
+        return f"0 {unit}"
+    factor, prefix = next(((f, p) for f, p in PREFIXES if abs(value) >= f), PREFIXES[-1])
+    return f"{value / factor:.4g} {prefix}{unit}"
+
+
 def designs_table(entries: Sequence[Mapping[str, Any]], hidden: Sequence[str], title: str) -> Any:
-    """Best designs: rank, score, the variable parameters, and the worst workload's metrics."""
+    """Best designs as columns; rows are the score, the worst workload's metrics, the variable parameters."""
     from rich.table import Table
 
     table = Table(title=title, title_justify="left")
+    table.add_column("")
+    for rank in range(1, len(entries) + 1):
+        table.add_column(f"#{rank}", justify="right")
     unit = entries[0]["score_unit"] if entries else ""
-    names = [n for n in (entries[0]["design"] if entries else {}) if n not in hidden]
-    metrics = _metric_names(entries)
-    for column in ["#", f"score ({unit})", *map(heading, names), *metrics]:
-        table.add_column(column, justify="right", overflow="fold")
-    for rank, one in enumerate(entries, 1):
-        worst = [number(_worst(one, m)) for m in metrics]
-        table.add_row(str(rank), number(one["score"]), *[number(one["design"][n]) for n in names], *worst)
+    table.add_row(f"score ({unit})", *[number(one["score"]) for one in entries], style="bold")
+    for metric in _metric_names(entries):
+        table.add_row(_metric_label(metric), *[quantity(metric, _worst(one, metric)) for one in entries])
+    table.add_section()
+    for name in [n for n in (entries[0]["design"] if entries else {}) if n not in hidden]:
+        table.add_row(heading(name), *[number(one["design"][name]) for one in entries])
     return table
 
 
 SHOWN_METRICS = ("energy_j", "latency_s", "area_mm2", "cost")
+
+
+def _metric_label(metric: str) -> str:
+    per_workload = metric in ("energy_j", "latency_s")
+    return f"{metric.split('_')[0]}{', worst workload' if per_workload else ''}"
 
 
 def _metric_names(entries: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -60,16 +93,17 @@ def _worst(one: Mapping[str, Any], metric: str) -> float | None:
 
 
 def workloads_table(one: Mapping[str, Any]) -> Any:
-    """The best design on each workload alone."""
+    """One design on each workload alone; the metrics people compare first."""
     from rich.table import Table
 
-    table = Table(title="Best design, per workload", title_justify="left")
-    metrics = sorted({m for values in one["metrics"].values() for m in values})
-    for column in ["workload", f"score ({one['score_unit']})", *metrics]:
+    table = Table(title=f"Best design, per workload (score in {one['score_unit']})", title_justify="left")
+    values = one["metrics"]
+    metrics = [m for m in ("energy_j", "latency_s", "utilization", "accuracy") if any(m in v for v in values.values())]
+    for column in ["workload", "score", *[m.rsplit("_", 1)[0] if "_" in m else m for m in metrics]]:
         table.add_column(column, justify="left" if column == "workload" else "right")
-    for name, values in one["metrics"].items():
+    for name, per in values.items():
         score = one["scores_per_workload"].get(name)
-        table.add_row(name, number(score), *[number(values.get(m)) for m in metrics])
+        table.add_row(name, number(score), *[quantity(m, per.get(m)) for m in metrics])
     return table
 
 

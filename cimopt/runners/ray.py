@@ -51,7 +51,7 @@ class RayRunner(Runner):
 
     @property
     def workers(self) -> int:
-        return self._wanted or (self._cpus() if self._ray else os.cpu_count() or 1)
+        return self._wanted or (self._cpus() if self._connected() else os.cpu_count() or 1)
 
     def start(self, make: Callable[[], Function]) -> None:
         self._ray = _import_ray()
@@ -95,12 +95,16 @@ class RayRunner(Runner):
         options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False, "ignore_reinit_error": True}
         if self._address is None:
             # 127.0.0.1 keeps a laptop's cluster off the network as far as Ray allows.
-            options |= {"num_cpus": self.workers, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+            cpus = self._wanted or os.cpu_count() or 1
+            options |= {"num_cpus": cpus, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
         try:
             self._ray.init(address=self._address, **options)
         except ConnectionError as error:
             raise InputError(f"runner.address={self._address}: no Ray cluster answers there ({error})") from error
         self._owns_ray = True
+
+    def _connected(self) -> bool:
+        return self._ray is not None and self._ray.is_initialized()
 
     def _cpus(self) -> int:
         return max(int(self._ray.cluster_resources().get("CPU", 1)), 1)
