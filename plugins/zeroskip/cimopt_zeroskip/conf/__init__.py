@@ -1,0 +1,1 @@
+"""Hydra config groups of this plug-in."""

@@ -1,0 +1,1 @@
+"""Shipped profiles and published figures; sources in SOURCES.md."""

@@ -1,0 +1,1 @@
+"""Makes activation profiles from ONNX networks and images."""
