@@ -168,5 +168,3 @@ _WHOLE = 1 << 16  # a serial runner takes a whole generation in one go
 
 def _parallel(runner: Runner) -> bool:
     return not isinstance(runner, SerialRunner)
-
-

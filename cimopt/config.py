@@ -128,7 +128,11 @@ class Config:
             "workload": _plain(self.workload),
             "evaluator": _plain(self.evaluator),
             "objective": _plain(self.objective),
-            "sampler": {"name": self.sampler.name, "kind": self.sampler.kind, "settings": _plain(self.sampler.settings)},
+            "sampler": {
+                "name": self.sampler.name,
+                "kind": self.sampler.kind,
+                "settings": _plain(self.sampler.settings),
+            },
             "seed": self.seed,
         }
 
@@ -140,11 +144,22 @@ class Config:
     @property
     def label(self) -> str:
         """A short name made from the choices."""
-        parts = [self.space.get("name"), self.workload_set or "+".join(self.workload), self.objective.get("name"), self.sampler.name]
+        parts = [
+            self.space.get("name"),
+            self.workload_set or "+".join(self.workload),
+            self.objective.get("name"),
+            self.sampler.name,
+        ]
         return "-".join(str(p) for p in parts if p)[:80] + f"-seed{self.seed}"
 
 
-SECTIONS = {"sampler": SamplerConfig, "runner": RunnerConfig, "tracking": TrackingConfig, "study": StudyConfig, "report": ReportConfig}
+SECTIONS = {
+    "sampler": SamplerConfig,
+    "runner": RunnerConfig,
+    "tracking": TrackingConfig,
+    "study": StudyConfig,
+    "report": ReportConfig,
+}
 PLAIN_SECTIONS = ("space", "workload", "evaluator", "objective")
 
 
@@ -163,7 +178,9 @@ def parse(plain: Mapping[str, Any], workload_set: str = "") -> Config:
     given: dict[str, Any] = dict(plain)
     for key in PLAIN_SECTIONS:
         if not isinstance(given.get(key), Mapping):
-            raise InputError(f"{key}={given.get(key)!r} must be a section of keys; for instance {key}=<one of its choices>")
+            raise InputError(
+                f"{key}={given.get(key)!r} must be a section of keys; for instance {key}=<one of its choices>"
+            )
     for key, kind in SECTIONS.items():
         if key in given:
             given[key] = _section(key, kind, given[key])

@@ -129,9 +129,7 @@ class Enumeration:
 
     def __init__(self, rooms: Rooms, folder: Path, *, chunk: int, top: int) -> None:
         self._rooms, self._path, self._top, self._chunk = rooms, folder / STATE, top, chunk
-        self._ranges = [
-            (s, min(s + chunk, rooms.space.grid_size)) for s in range(0, rooms.space.grid_size, chunk)
-        ]
+        self._ranges = [(s, min(s + chunk, rooms.space.grid_size)) for s in range(0, rooms.space.grid_size, chunk)]
         self._done = np.zeros(len(self._ranges), dtype=bool)
         self.reduced = Reduced.empty(rooms.space, len(rooms.objective.product))
         self._load()

@@ -83,7 +83,9 @@ def _concat(batches: list[Batch]) -> Batch:
     order = np.argsort(number, kind="stable")
     metrics = Metrics.concat([b.metrics for b in batches]).take(order)
     keys = dict.fromkeys(k for b in batches for k in b.scores.violations)
-    violations = {k: np.concatenate([b.scores.violations.get(k, np.zeros(len(b.number))) for b in batches])[order] for k in keys}
+    violations = {
+        k: np.concatenate([b.scores.violations.get(k, np.zeros(len(b.number))) for b in batches])[order] for k in keys
+    }
     scores = Scores(
         np.concatenate([b.scores.values for b in batches])[order], violations,
         np.concatenate([b.scores.errors for b in batches])[order],
@@ -102,7 +104,9 @@ class SearchRun:
     interrupted: bool = False
 
 
-def search(rooms: Rooms, folder: Path, launch_folder: Path, listener: Listener, on_open: Callable[[StoredStudy], None]) -> SearchRun:
+def search(
+    rooms: Rooms, folder: Path, launch_folder: Path, listener: Listener, on_open: Callable[[StoredStudy], None]
+) -> SearchRun:
     """Run or resume one study in `folder`. `on_open` gets the opened study before the first evaluation."""
     lock = FolderLock(folder)
     try:
@@ -122,7 +126,9 @@ def make_sampler(rooms: Rooms) -> BaseSampler:
     build = plugins.load("cimopt.samplers", config.kind)
     sampler = build(rooms.space, config.settings, rooms.config.seed, rooms.precheck)
     if not isinstance(sampler, GenerationalSampler | BatchAsked):
-        raise InputError(f"sampler plug-in '{config.kind}' gave {type(sampler).__name__}; it must give a GenerationalSampler or a BatchAsked")
+        raise InputError(
+            f"sampler plug-in '{config.kind}' gave {type(sampler).__name__}; it must give a GenerationalSampler or a BatchAsked"
+        )
     return sampler
 
 
@@ -252,7 +258,9 @@ class _Search:
         self.listener.on_generation(stats)
 
 
-def generation_stats(generation: int, everything: Batch, rows: np.ndarray, upto: np.ndarray, rate: float) -> GenerationStats:
+def generation_stats(
+    generation: int, everything: Batch, rows: np.ndarray, upto: np.ndarray, rate: float
+) -> GenerationStats:
     """Figures of the rows of one generation; medians and bests over feasible designs only."""
     value, feasible = everything.scores.values[:, 0], everything.scores.feasible
     now, so_far = value[rows & feasible], value[upto & feasible]

@@ -129,7 +129,9 @@ class Objective:
 
     def axes(self, metrics: Metrics) -> np.ndarray:
         """Each product metric aggregated over the workloads, (n, k), to minimise: what a Pareto front trades."""
-        columns = [_aggregate(self._values(metrics, m), self._aggregate(m)) * np.sign(p) for m, p in self.product.items()]
+        columns = [
+            _aggregate(self._values(metrics, m), self._aggregate(m)) * np.sign(p) for m, p in self.product.items()
+        ]
         return np.stack(columns, axis=1)
 
     def of_workload(self, metrics: Metrics, w: int) -> np.ndarray:
@@ -137,7 +139,10 @@ class Objective:
         value = np.ones(len(metrics))
         for metric, power in self.product.items():
             values = self._values(metrics, metric)
-            value = value * ((values if values.ndim == 1 else values[:, w]) * DISPLAY_UNITS.get(metric, (1.0, ""))[0]) ** power
+            value = (
+                value
+                * ((values if values.ndim == 1 else values[:, w]) * DISPLAY_UNITS.get(metric, (1.0, ""))[0]) ** power
+            )
         return value
 
     @staticmethod

@@ -47,7 +47,9 @@ def load(group: str, name: str) -> Any:
     try:
         return found[name].load()
     except Exception as error:  # whatever a plug-in's import raises is what its author must see
-        raise InputError(f"plug-in '{name}' ({found[name].value}) cannot be loaded: {type(error).__name__}: {error}") from error
+        raise InputError(
+            f"plug-in '{name}' ({found[name].value}) cannot be loaded: {type(error).__name__}: {error}"
+        ) from error
 
 
 def conf_packages() -> list[str]:

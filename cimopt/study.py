@@ -51,7 +51,9 @@ class FolderLock:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self._file.close()
-            raise StudyConflictError(f"run folder {folder} is in use by another cimopt process; wait or choose another") from None
+            raise StudyConflictError(
+                f"run folder {folder} is in use by another cimopt process; wait or choose another"
+            ) from None
 
     def release(self) -> None:
         self._file.close()
@@ -70,7 +72,9 @@ class StoredStudy:
             self.name, storage = config.name or f"{rooms.config.label}-{rooms.identity_hash[:8]}", config.storage
         self.study = _open(self.name, storage, sampler)
         self._check_identity()
-        self._distributions = {n: IntDistribution(0, int(k) - 1) for n, k in zip(rooms.space.names, rooms.space.n_choices, strict=True)}
+        self._distributions = {
+            n: IntDistribution(0, int(k) - 1) for n, k in zip(rooms.space.names, rooms.space.n_choices, strict=True)
+        }
 
     def _check_identity(self) -> None:
         known = self.study.user_attrs.get(IDENTITY)
@@ -189,4 +193,6 @@ def _open(name: str, storage: Any, sampler: BaseSampler) -> optuna.Study:
     except Exception as error:  # drivers raise their own kinds; a person needs the URL's key and the cause
         if not isinstance(storage, str):
             raise
-        raise InputError(f"study.storage={masked(storage)} cannot be opened: {type(error).__name__}: {masked(str(error))}") from None
+        raise InputError(
+            f"study.storage={masked(storage)} cannot be opened: {type(error).__name__}: {masked(str(error))}"
+        ) from None

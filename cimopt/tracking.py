@@ -93,7 +93,9 @@ class MlflowTracker(Tracker):
             if not self._warned:
                 self._warned = True
                 reason = " ".join(str(error).split())[:200]
-                warnings.warn(f"MLflow store {masked(self._uri)} failed; the search goes on without it ({reason})", stacklevel=2)
+                warnings.warn(
+                    f"MLflow store {masked(self._uri)} failed; the search goes on without it ({reason})", stacklevel=2
+                )
             return None
 
     def start(self, name: str, params: Mapping[str, Any], tags: Mapping[str, str], run_id: str | None) -> str | None:

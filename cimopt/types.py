@@ -227,12 +227,16 @@ class Layer:
         self._check_sizes()
         for key in ("in_channels", "out_channels"):
             if getattr(self, key) % self.groups:
-                raise InputError(f"layer '{self.name}': {key}={getattr(self, key)} is no multiple of groups={self.groups}")
+                raise InputError(
+                    f"layer '{self.name}': {key}={getattr(self, key)} is no multiple of groups={self.groups}"
+                )
         if self.mean_input is not None and not 0 <= self.mean_input <= 1:
             raise InputError(f"layer '{self.name}': mean_input={self.mean_input} is outside 0..1")
         slices = self.mean_weight_slice
         if slices is not None and (len(slices) != MAX_BITS_PER_CELL or not all(0 <= s <= 1 for s in slices)):
-            raise InputError(f"layer '{self.name}': mean_weight_slice needs {MAX_BITS_PER_CELL} values in 0..1, got {slices}")
+            raise InputError(
+                f"layer '{self.name}': mean_weight_slice needs {MAX_BITS_PER_CELL} values in 0..1, got {slices}"
+            )
 
     def _check_sizes(self) -> None:
         for key, length, low in (
@@ -406,18 +410,24 @@ class Metrics:
         limits = {
             name: Limit(
                 _stack([(len(p), p.limits[name].value if name in p.limits else None) for p in parts], np.nan),
-                _stack([(len(p), p.limits[name].take(slice(None)).limit if name in p.limits else None) for p in parts], np.nan),
+                _stack(
+                    [(len(p), p.limits[name].take(slice(None)).limit if name in p.limits else None) for p in parts],
+                    np.nan,
+                ),
                 next(p.limits[name].unit for p in parts if name in p.limits),
             )
             for name in _keys(p.limits for p in parts)
         }
         return Metrics(
-            values={k: _stack([(len(p), p.values.get(k)) for p in parts], np.nan) for k in _keys(p.values for p in parts)},
+            values={
+                k: _stack([(len(p), p.values.get(k)) for p in parts], np.nan) for k in _keys(p.values for p in parts)
+            },
             workloads=parts[0].workloads,
             reason=np.concatenate(codes),
             reasons=reasons,
             violations={
-                k: _stack([(len(p), p.violations.get(k)) for p in parts], 0.0) for k in _keys(p.violations for p in parts)
+                k: _stack([(len(p), p.violations.get(k)) for p in parts], 0.0)
+                for k in _keys(p.violations for p in parts)
             },
             limits=limits,
         )

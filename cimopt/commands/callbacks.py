@@ -12,10 +12,10 @@ FOLDERS: list[Path] = []
 
 
 class RememberFolder(Callback):
-    """Called by Hydra in the launching process, before a run or a sweep."""
+    """Called by Hydra in the launching process before a sweep, whose jobs may run in other processes.
 
-    def on_run_start(self, config: DictConfig, **_: Any) -> None:
-        FOLDERS.append(Path(config.hydra.run.dir).absolute())
+    A single run's folder is noted by its job instead: only there are all of its name's parts known.
+    """
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         FOLDERS.append(Path(config.hydra.sweep.dir).absolute())

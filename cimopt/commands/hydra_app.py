@@ -38,7 +38,7 @@ ERROR = "error.json"
 def slug(overrides: Sequence[str] | None = None) -> str:
     """A folder name from the overrides: the same overrides give the same name, whatever characters they hold."""
     given = overrides if overrides is not None else HydraConfig.get().overrides.task
-    text = ",".join(sorted(given)) or "default"
+    text = ",".join(sorted(o.lstrip("+") for o in given)) or "default"
     clean = re.sub(r"[^\w.,=+-]+", "_", text)
     if clean == text and len(clean) <= MAX_SLUG:
         return clean
@@ -73,8 +73,11 @@ class Job:
         functools.update_wrapper(self, function)
 
     def __call__(self, config: DictConfig) -> Any:
+        FOLDERS.append(output_folder())
         try:
-            return self._function(config)
+            returned = self._function(config)
+            (output_folder() / ERROR).unlink(missing_ok=True)  # an earlier try's
+            return returned
         except CimoptError as error:
             complain(str(error), error.exit_code)
             _leave_only_the_reason(output_folder(), str(error), error.exit_code)
@@ -109,7 +112,9 @@ def _sentence(error: Exception, config_name: str) -> str:
     """Hydra's and OmegaConf's many lines as one sentence that names the key and the nearest right one."""
     text = str(error)
     cause = str(error.__cause__ or "")
-    if match := re.search(r"Could not find '([^']*)/([^'/]*)'.*?Available options in '[^']*':\n(.*?)\nConfig search path", text, re.S):
+    if match := re.search(
+        r"Could not find '([^']*)/([^'/]*)'.*?Available options in '[^']*':\n(.*?)\nConfig search path", text, re.S
+    ):
         return str(unknown_name(match[1], match[2], re.findall(r"^\t(\S+)$", match[3], re.M)))
     if match := re.search(r"Could not override '([^']*)'", text):
         key = match[1].lstrip("+~")

@@ -200,15 +200,23 @@ def _show(result: dict[str, Any], run: SearchRun, folder: Path, tracked: bool) -
     console = tables.console()
     if result["status"] == "infeasible" and result["best"]:
         limit = result["best"]["constraints"].get(result["binding_constraint"], {})
-        shown = f" ({tables.number(limit.get('value'))} against {tables.number(limit.get('limit'))} {limit.get('unit', '')})" if "limit" in limit else ""
-        console.print(f"[bold red]No design is feasible.[/] Binding constraint of the least-violating one: {result['binding_constraint']}{shown}")
+        shown = (
+            f" ({tables.number(limit.get('value'))} against {tables.number(limit.get('limit'))} {limit.get('unit', '')})"
+            if "limit" in limit
+            else ""
+        )
+        console.print(
+            f"[bold red]No design is feasible.[/] Binding constraint of the least-violating one: {result['binding_constraint']}{shown}"
+        )
     hidden = run.rooms.space.parameters.fixed
     if result["top"]:
         console.print(tables.designs_table(result["top"], list(hidden), f"Best designs of {result['title']}"))
     if result["best"] and result["best"]["metrics"]:
         console.print(tables.workloads_table(result["best"]))
     seconds = ", ".join(f"{k} {tables.number(v)} s" for k, v in result["seconds"].items())
-    console.print(f"{result['n_evaluated']} designs of {result['space_size']:,} ({result['n_feasible']} feasible, {result['n_failed']} failed); {seconds}")
+    console.print(
+        f"{result['n_evaluated']} designs of {result['space_size']:,} ({result['n_feasible']} feasible, {result['n_failed']} failed); {seconds}"
+    )
     console.print(f"Results: {folder}  (report.html, result.json, trials.parquet)", soft_wrap=True)
     if tracked:
         console.print("Compare runs: cimopt ui")

@@ -44,7 +44,9 @@ def _check_unique(evaluators: Sequence[Evaluator]) -> None:
     for evaluator in evaluators:
         for metric in evaluator.provides:
             if metric in giver:
-                raise InputError(f"evaluators '{giver[metric]}' and '{evaluator.name}' both give '{metric}'; choose one")
+                raise InputError(
+                    f"evaluators '{giver[metric]}' and '{evaluator.name}' both give '{metric}'; choose one"
+                )
             giver[metric] = evaluator.name
 
 

@@ -92,7 +92,9 @@ class StageTable:
     def _checked(self, arrays: dict[str, np.ndarray], m: int) -> dict[str, np.ndarray]:
         for key, array in arrays.items():
             if len(array) != m:
-                raise ContractError(f"stage '{self.stage.name}' gave '{key}' with {len(array)} rows for {m} combinations")
+                raise ContractError(
+                    f"stage '{self.stage.name}' gave '{key}' with {len(array)} rows for {m} combinations"
+                )
         return arrays
 
     def _append(self, arrays: dict[str, np.ndarray], m: int) -> None:

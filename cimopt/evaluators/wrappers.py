@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from cimopt.errors import CimoptError
+from cimopt.errors import CimoptError, InputError
 from cimopt.evaluators.base import Evaluator, Workloads, names
 from cimopt.types import Designs, Metrics, fingerprint
-
 
 # A Ray task should be long against its round trip of about a millisecond.
 CHUNK_S = 0.1
@@ -38,17 +37,24 @@ class Guarded(Wrapper):
     """Turns an exception into an error outcome of the design that caused it.
 
     A failing batch is halved until the failing designs stand alone; the others keep their results.
-    Errors of set-up (`CimoptError`: bad input, broken contract) still stop the study.
+    Errors of set-up (`CimoptError`: bad input, broken contract) still stop the study, unless
+    `input_errors_too`: then a value the model's tables do not hold is that design's reason.
     """
+
+    def __init__(self, inner: Evaluator, *, input_errors_too: bool = False) -> None:
+        super().__init__(inner)
+        self._input_errors_too = input_errors_too
 
     def evaluate(self, designs: Designs, workloads: Workloads, detail: str = "totals") -> Metrics:
         try:
             return self.inner.evaluate(designs, workloads, detail)
-        except CimoptError:
-            raise
         except Exception as error:  # the one place where any failure of a plug-in becomes an outcome
+            stops = isinstance(error, CimoptError) and not (self._input_errors_too and isinstance(error, InputError))
+            if stops:
+                raise
             if len(designs) == 1:
-                return Metrics.failed([reason_of(error)], names(workloads))
+                reason = str(error) if isinstance(error, InputError) else reason_of(error)
+                return Metrics.failed([reason], names(workloads))
         half = len(designs) // 2
         parts = (designs.take(slice(None, half)), designs.take(slice(half, None)))
         return Metrics.concat([self.evaluate(part, workloads, detail) for part in parts])

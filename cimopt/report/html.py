@@ -52,8 +52,14 @@ def _designs(result: Mapping[str, Any]) -> str:
     shown = _table(["#", f"score ({top[0]['score_unit']})", *map(heading, names)], rows)
     best = top[0]
     metrics = sorted({m for values in best["metrics"].values() for m in values})
-    per = [[w, number(best["scores_per_workload"].get(w)), *[number(v.get(m)) for m in metrics]] for w, v in best["metrics"].items()]
-    limits = [[k, number(c["amount"]), number(c.get("value")), number(c.get("limit")), c.get("unit", "")] for k, c in best["constraints"].items()]
+    per = [
+        [w, number(best["scores_per_workload"].get(w)), *[number(v.get(m)) for m in metrics]]
+        for w, v in best["metrics"].items()
+    ]
+    limits = [
+        [k, number(c["amount"]), number(c.get("value")), number(c.get("limit")), c.get("unit", "")]
+        for k, c in best["constraints"].items()
+    ]
     return (
         f"<h2>Best designs</h2>{shown}<h2>The best one, per workload</h2>{_table(['workload', 'score', *metrics], per)}"
         f"<h2>Its constraints</h2>{_table(['constraint', 'amount over the limit (relative)', 'value', 'limit', 'unit'], limits)}"

@@ -34,7 +34,13 @@ def convergence(path: Path, history: Sequence[Any], unit: str, title: str) -> Pa
     figure, (top, bottom) = _figure(7.5, 6, rows=2)
     x = [s.n_evaluated for s in history]
     top.plot(x, _numbers(s.best for s in history), color=COLOURS[0], label="best so far")
-    top.plot(x, _numbers(s.generation_median for s in history), color=COLOURS[1], ls="--", label="generation median (feasible)")
+    top.plot(
+        x,
+        _numbers(s.generation_median for s in history),
+        color=COLOURS[1],
+        ls="--",
+        label="generation median (feasible)",
+    )
     top.set(yscale="log", ylabel=f"score ({unit})", title=title)
     top.legend()
     bottom.plot(x, [s.feasible_share for s in history], color=COLOURS[2], label="feasible share")
@@ -65,7 +71,12 @@ def landscape(path: Path, metrics: Any, scores: Any, best: int) -> Path | None:
     axis.scatter(latency[best] * 1e3, energy[best] * 1e3, s=140, marker="*", c=COLOURS[5], label="best", zorder=3)
     if area is not None and feasible.any():
         figure.colorbar(shown, label="area (mm2)")
-    axis.set(xscale="log", yscale="log", xlabel="latency of the slowest workload (ms)", ylabel="energy of the costliest workload (mJ)")
+    axis.set(
+        xscale="log",
+        yscale="log",
+        xlabel="latency of the slowest workload (ms)",
+        ylabel="energy of the costliest workload (mJ)",
+    )
     axis.legend()
     return _save(figure, path)
 
@@ -79,7 +90,14 @@ def stacked_bars(path: Path, labels: Sequence[str], parts: dict[str, np.ndarray]
     figure, axis = _figure(max(7.5, 0.28 * len(labels)), 5)
     bottom = np.zeros(len(labels))
     for k, (name, values) in enumerate(parts.items()):
-        axis.bar(range(len(labels)), values, bottom=bottom, label=name, color=COLOURS[k % len(COLOURS)], hatch="//" if k >= len(COLOURS) else None)
+        axis.bar(
+            range(len(labels)),
+            values,
+            bottom=bottom,
+            label=name,
+            color=COLOURS[k % len(COLOURS)],
+            hatch="//" if k >= len(COLOURS) else None,
+        )
         bottom += values
     axis.set_xticks(range(len(labels)), labels, rotation=90 if len(labels) > 6 else 0, fontsize=8)
     axis.set(ylabel=ylabel, title=title)

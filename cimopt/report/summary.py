@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +65,9 @@ def binding_constraint(scores: Any, row: int) -> str:
     return max(amounts, key=amounts.get) if amounts else ""
 
 
-def write_trials(path: Path, number: np.ndarray, generation: np.ndarray, designs: Designs, metrics: Metrics, scores: Any) -> None:
+def write_trials(
+    path: Path, number: np.ndarray, generation: np.ndarray, designs: Designs, metrics: Metrics, scores: Any
+) -> None:
     """One row per design; a missing value is null, never a sentinel."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -97,5 +98,3 @@ def _nullable(values: np.ndarray) -> Any:
     import pyarrow as pa
 
     return pa.array(values, mask=~np.isfinite(values))
-
-

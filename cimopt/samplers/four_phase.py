@@ -126,7 +126,9 @@ def propose(
     return np.concatenate(children)
 
 
-def _start(space: GeneSpace, settings: FourPhaseSettings, seed: int, seen: Seen, precheck: Precheck | None) -> np.ndarray:
+def _start(
+    space: GeneSpace, settings: FourPhaseSettings, seed: int, seen: Seen, precheck: Precheck | None
+) -> np.ndarray:
     pool = random_pool(space, settings.pool, seed, precheck)
     chosen = seen.add_new(pool[select_diverse(pool, settings.start)])
     rng = np.random.default_rng([seed, 0])
@@ -190,7 +192,9 @@ class FourPhaseSampler(GenerationalSampler):
         )
 
 
-def build(space: GeneSpace, settings: Mapping[str, Any], seed: int, precheck: Precheck | None = None) -> FourPhaseSampler:
+def build(
+    space: GeneSpace, settings: Mapping[str, Any], seed: int, precheck: Precheck | None = None
+) -> FourPhaseSampler:
     """The entry point: a sampler from its config section; unknown keys and wrong values are InputErrors."""
     known = [f.name for f in fields(FourPhaseSettings)]
     for key in settings:

@@ -100,8 +100,7 @@ class GenerationalSampler(BaseSampler):
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        if len(study.directions) != 1:
-            raise ValueError(f"{type(self).__name__} minimises or maximises one value; this study has {len(study.directions)}")
+        self._check_single(study)
         if not search_space:
             return {}
         space = self.space or BoxSpace(tuple(search_space), tuple(choices_of(d) for d in search_space.values()))
@@ -113,10 +112,18 @@ class GenerationalSampler(BaseSampler):
     def sample_independent(
         self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        seed = np.random.SeedSequence([self.seed, 3, trial.number, zlib.crc32(param_name.encode())]).generate_state(1)[0]
+        self._check_single(study)
+        seed = np.random.SeedSequence([self.seed, 3, trial.number, zlib.crc32(param_name.encode())]).generate_state(1)[
+            0
+        ]
         return RandomSampler(seed=int(seed)).sample_independent(study, trial, param_name, param_distribution)
 
     # ---------------------------------------------------------------- inside
+    def _check_single(self, study: optuna.Study) -> None:
+        if len(study.directions) != 1:
+            n = len(study.directions)
+            raise ValueError(f"{type(self).__name__} minimises or maximises one value; this study has {n}")
+
     def _row(
         self, study: optuna.Study, trial: FrozenTrial, space: GeneSpace, search_space: Mapping[str, BaseDistribution]
     ) -> np.ndarray | None:
@@ -152,7 +159,7 @@ def choices_of(distribution: BaseDistribution) -> int | None:
     if isinstance(distribution, CategoricalDistribution):
         return len(distribution.choices)
     if isinstance(distribution, IntDistribution | FloatDistribution) and not distribution.log and distribution.step:
-        return int(round((distribution.high - distribution.low) / distribution.step)) + 1
+        return round((distribution.high - distribution.low) / distribution.step) + 1
     return None
 
 
@@ -168,7 +175,7 @@ def _gene(distribution: BaseDistribution, value: Any) -> int:
     internal = distribution.to_internal_repr(value)
     if isinstance(distribution, CategoricalDistribution):
         return int(internal)
-    return int(round((internal - distribution.low) / distribution.step))
+    return round((internal - distribution.low) / distribution.step)
 
 
 def archive_of(

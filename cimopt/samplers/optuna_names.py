@@ -58,7 +58,9 @@ def build_tpe(space: GeneSpace, settings: Mapping[str, Any], seed: int, precheck
 
 
 def build_nsga2(space: GeneSpace, settings: Mapping[str, Any], seed: int, precheck: Any = None) -> BatchAsked:
-    return BatchAsked(optuna.samplers.NSGAIISampler(seed=seed, population_size=int(settings.get("batch", 40))), settings)
+    return BatchAsked(
+        optuna.samplers.NSGAIISampler(seed=seed, population_size=int(settings.get("batch", 40))), settings
+    )
 
 
 def build_cmaes(space: GeneSpace, settings: Mapping[str, Any], seed: int, precheck: Any = None) -> BatchAsked:

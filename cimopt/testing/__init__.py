@@ -1,9 +1,9 @@
 """Conformance kits for plug-in authors: subclass one, set its attributes, and pytest does the rest.
 
-    class TestMine(EvaluatorContract):
-        evaluator = Mine()
-        space = "rram"
-        workloads = ("resnet18",)
+class TestMine(EvaluatorContract):
+    evaluator = Mine()
+    space = "rram"
+    workloads = ("resnet18",)
 """
 
 from cimopt.testing.evaluator import EvaluatorContract, space_named

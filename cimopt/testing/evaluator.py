@@ -55,7 +55,8 @@ class EvaluatorContract:
     # ---------------------------------------------------------------- tests
     def test_says_who_it_is(self) -> None:
         e = self.evaluator
-        assert e.name and e.version, "name and version are part of cache keys"
+        assert e.name, "the name is part of cache keys"
+        assert e.version, "the version is part of cache keys"
         assert e.provides, "an evaluator provides at least one metric"
         assert len(set(e.provides)) == len(e.provides)
 
