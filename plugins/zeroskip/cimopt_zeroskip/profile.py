@@ -131,7 +131,7 @@ def save(profile: Profile, path: str | os.PathLike[str], *, small: bool = False)
     with zipfile.ZipFile(path, "w", method) as file:
         for name, array in {"meta": np.array(json.dumps(_meta(profile))), **arrays}.items():
             buffer = io.BytesIO()
-            np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
+            np.lib.format.write_array(buffer, np.asarray(array, order="C"), allow_pickle=False)
             # A fixed date: the same profile is the same file.
             file.writestr(zipfile.ZipInfo(f"{name}.npy", (2020, 1, 1, 0, 0, 0)), buffer.getvalue(), method)
 
