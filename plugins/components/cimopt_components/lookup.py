@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
@@ -13,14 +15,18 @@ from cimopt.errors import InputError
 # Voltages are keys too: held as whole millivolts, so 0.1 + 0.2 finds 0.3.
 _MILLI = 1000
 _ROUNDING = 1e-6
+# Provenance columns, read by people and by scripts/regenerate.py.
+TEXT_COLUMNS = ("source", "validated")
 
 
 @cache
 def load(name: str) -> Mapping[str, np.ndarray]:
-    """Columns of a shipped data file, each float64 ``(rows,)``, read on first use."""
+    """Columns of a shipped data file, each float64 ``(rows,)``, read on first use; texts are left out."""
     with (files("cimopt_components") / "data" / name).open(encoding="utf-8") as file:
         header = file.readline().strip().split(",")
-        columns = np.loadtxt(file, delimiter=",", unpack=True, ndmin=2)
+        numeric = [i for i, column in enumerate(header) if column not in TEXT_COLUMNS]
+        header = [header[i] for i in numeric]
+        columns = np.loadtxt(file, delimiter=",", unpack=True, ndmin=2, usecols=numeric)
     columns.setflags(write=False)
     return dict(zip(header, columns, strict=True))
 
@@ -30,6 +36,20 @@ def _whole(name: str, values: np.ndarray) -> np.ndarray:
     values = np.asarray(values, dtype=np.float64) * (_MILLI if name == "v_op" else 1)
     rounded = np.rint(values)
     return np.where(np.abs(values - rounded) < _ROUNDING, rounded, -1).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where values are taken: rows ``(c, m)`` of a table and their weights ``(c, m)``; c is 1 at listed points."""
+
+    rows: np.ndarray
+    weights: np.ndarray | None = None
+
+    def take(self, column: np.ndarray) -> np.ndarray:
+        """Values ``(m,)`` of one column."""
+        if self.weights is None:
+            return column[self.rows[0]]
+        return (column[self.rows] * self.weights).sum(axis=0)
 
 
 class Index:
@@ -58,6 +78,39 @@ class Index:
         if absent.any():
             self._refuse(values, whole, int(np.flatnonzero(absent)[0]))
         return rows
+
+    def places(self, interpolate: bool, **values: np.ndarray) -> Places:
+        """As :meth:`rows`; with ``interpolate``, points between listed ones are weighed sums of their neighbours."""
+        if not interpolate:
+            return Places(self.rows(**values)[None, :])
+        low, share = zip(*(self._bracket(key, np.asarray(values[key], float)) for key in self.keys), strict=True)
+        rows, weights = [], []
+        for corner in itertools.product((0, 1), repeat=len(self.keys)):
+            weight = np.prod([s if up else 1 - s for up, s in zip(corner, share, strict=True)], axis=0)
+            at = tuple(
+                np.minimum(place + up, len(self._choices[key]) - 1)
+                for key, place, up in zip(self.keys, low, corner, strict=True)
+            )
+            row = self._row[at]
+            if ((row < 0) & (weight > 0)).any():
+                self.rows(**values)  # a neighbour is absent: say what exists
+            rows.append(np.maximum(row, 0))
+            weights.append(weight)
+        return Places(np.stack(rows), np.stack(weights))
+
+    def _bracket(self, key: str, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Place of the listed choice below each value and the share of the next one, both ``(m,)``."""
+        choices = self._choices[key] / (_MILLI if key == "v_op" else 1)
+        outside = (values < choices[0] - _ROUNDING) | (values > choices[-1] + _ROUNDING)
+        if outside.any():
+            known = f"{choices[0]:g}..{choices[-1]:g}"
+            raise InputError(f"{key}={values[outside][0]:g} is outside the {self.table} table (it has: {known})")
+        low = np.clip(np.searchsorted(choices, values + _ROUNDING, side="right") - 1, 0, len(choices) - 1)
+        high = np.minimum(low + 1, len(choices) - 1)
+        scale = (lambda x: x) if key == "v_op" else np.log2
+        span = scale(choices[high]) - scale(choices[low])
+        share = np.where(span > 0, (scale(values) - scale(choices[low])) / np.where(span > 0, span, 1), 0.0)
+        return low, np.where(np.abs(share) < _ROUNDING, 0.0, share)
 
     def _refuse(self, values: Mapping[str, np.ndarray], whole: Mapping[str, np.ndarray], i: int) -> None:
         """Name the first key without a match, given the keys before it, and what the table has there."""

@@ -1,7 +1,7 @@
 """Typed lookups in the shipped tables: energy in J, area in mm2, leakage in W, latency in s.
 
-Sources and units of the files: ``data/SOURCES.md``. Values are taken at the listed points only; between
-them nothing is interpolated, and a point that is not listed is an `InputError`.
+Sources and units of the files: ``data/SOURCES.md``. Values are taken at the listed points only, and a point
+that is not listed is an `InputError`; between listed points values are interpolated only when asked.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ CORNERS = ((0, 0), (0, 1), (1, 0), (1, 1))
 _ARRAY_FILES = {"rram": "arrays_rram.csv", "sram": "arrays_sram.csv"}
 _ARRAY_KEYS = ("node_nm", "v_op", "xbar_rows", "xbar_cols")
 _BUFFER_KEYS = ("node_nm", "width", "depth")
+LARGEST_ROUTER_NM = 45
+UNVALIDATED_ROUTERS_NM = (65, 90)
 _ROUTER_SOURCES = {"library": "library_pj", "fitted": "fitted_pj"}
 
 
@@ -81,6 +83,17 @@ def bilinear_coefficients(corners: np.ndarray) -> np.ndarray:
 class ComponentTables:
     """Lookups by arrays of equal length; files are read on the first lookup that needs them."""
 
+    def __init__(self, interpolate: bool = False, allow_unvalidated: bool = False) -> None:
+        """Settings.
+
+        Args:
+            interpolate: take values between listed points (multilinear; linear in the voltage, in the logarithm
+                of the other keys) instead of refusing; outside the listed range nothing is ever given.
+            allow_unvalidated: give routers at 65 and 90 nm, scaled from 45 nm (energy linearly, area by the square).
+        """
+        self.interpolate = interpolate
+        self.allow_unvalidated = allow_unvalidated
+
     def arrays(
         self, memory: str, node_nm: np.ndarray, v_op: np.ndarray, xbar_rows: np.ndarray, xbar_cols: np.ndarray
     ) -> ArrayCosts:
@@ -88,14 +101,16 @@ class ComponentTables:
         if memory not in _ARRAY_FILES:
             raise unknown_name("memory", memory, _ARRAY_FILES)
         index = self._rram if memory == "rram" else self._sram
-        at = index.rows(node_nm=node_nm, v_op=v_op, xbar_rows=xbar_rows, xbar_cols=xbar_cols)
+        at = index.places(
+            self.interpolate, node_nm=node_nm, v_op=v_op, xbar_rows=xbar_rows, xbar_cols=xbar_cols
+        )
         table = load(_ARRAY_FILES[memory])
 
         def corners(action: str) -> np.ndarray:
-            return np.stack([table[f"{action}{a}{w}"][at] for a, w in CORNERS], axis=-1) * J_PER_PJ
+            return np.stack([at.take(table[f"{action}{a}{w}"]) for a, w in CORNERS], axis=-1) * J_PER_PJ
 
         def area(part: str) -> np.ndarray:
-            return table[f"{part}_area"][at] * MM2_PER_UM2
+            return at.take(table[f"{part}_area"]) * MM2_PER_UM2
 
         return ArrayCosts(
             cell_read_j=corners("cell_r"),
@@ -108,36 +123,42 @@ class ComponentTables:
             rows_area_mm2=area("row"),
             cols_area_mm2=area("col"),
             adcs_area_mm2=area("adc"),
-            cell_leak_w=table["cell_leak"][at],
-            rows_leak_w=table["row_leak"][at],
-            cols_leak_w=table["col_leak"][at],
-            adcs_leak_w=table["adc_leak"][at],
+            cell_leak_w=at.take(table["cell_leak"]),
+            rows_leak_w=at.take(table["row_leak"]),
+            cols_leak_w=at.take(table["col_leak"]),
+            adcs_leak_w=at.take(table["adc_leak"]),
         )
 
     def buffers(self, width: np.ndarray, depth: np.ndarray, node_nm: np.ndarray) -> BufferCosts:
         """Costs of buffers of ``width`` bits x ``depth`` words, key arrays ``(m,)``."""
-        at = self._buffers.rows(node_nm=node_nm, width=width, depth=depth)
+        at = self._buffers.places(self.interpolate, node_nm=node_nm, width=width, depth=depth)
         table = load("buffers.csv")
         return BufferCosts(
-            read_j=table["r"][at] * J_PER_PJ,
-            write_j=table["w"][at] * J_PER_PJ,
-            address_j=table["add"][at] * J_PER_PJ,
-            area_mm2=table["area"][at] * MM2_PER_UM2,
-            address_area_mm2=table["add_area"][at] * MM2_PER_UM2,
-            leak_w=table["leak"][at],
-            latency_s=table["lat"][at],
-            accesses_per_s=table["thr"][at],
+            read_j=at.take(table["r"]) * J_PER_PJ,
+            write_j=at.take(table["w"]) * J_PER_PJ,
+            address_j=at.take(table["add"]) * J_PER_PJ,
+            area_mm2=at.take(table["area"]) * MM2_PER_UM2,
+            address_area_mm2=at.take(table["add_area"]) * MM2_PER_UM2,
+            leak_w=at.take(table["leak"]),
+            latency_s=at.take(table["lat"]),
+            accesses_per_s=at.take(table["thr"]),
         )
 
     def routers(self, node_nm: np.ndarray, source: str = "library") -> RouterCosts:
         """Costs of routers; ``source`` "library", or "fitted" for the value fitted at 22 nm."""
         if source not in _ROUTER_SOURCES:
             raise unknown_name("router source", source, _ROUTER_SOURCES)
-        at = self._routers.rows(node_nm=node_nm)
+        node_nm = np.asarray(node_nm, dtype=float)
+        scale = np.ones(node_nm.shape)
+        if self.allow_unvalidated:
+            beyond = np.isin(node_nm, UNVALIDATED_ROUTERS_NM)
+            scale = np.where(beyond, node_nm / LARGEST_ROUTER_NM, 1.0)
+            node_nm = np.where(beyond, LARGEST_ROUTER_NM, node_nm)
+        at = self._routers.places(self.interpolate, node_nm=node_nm)
         table = load("routers.csv")
         return RouterCosts(
-            transfer_j=table[_ROUTER_SOURCES[source]][at] * J_PER_PJ,
-            area_mm2=table["area_um2"][at] * MM2_PER_UM2,
+            transfer_j=at.take(table[_ROUTER_SOURCES[source]]) * J_PER_PJ * scale,
+            area_mm2=at.take(table["area_um2"]) * MM2_PER_UM2 * scale**2,
         )
 
     @cached_property
@@ -157,5 +178,5 @@ class ComponentTables:
         return Index("router", load("routers.csv"), ("node_nm",))
 
     def __getstate__(self) -> dict[str, object]:
-        """Pickle nothing: files are read again where they are needed."""
-        return {}
+        """Pickle the settings: files are read again where they are needed."""
+        return {"interpolate": self.interpolate, "allow_unvalidated": self.allow_unvalidated}

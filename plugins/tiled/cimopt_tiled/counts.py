@@ -36,6 +36,13 @@ COUNT_NAMES = (
     "cycles",
     "active_cells",
     "glb_bits",
+    "arrays",
+    "tiles",
+    "routers",
+    "rows",
+    "columns",
+    "reloads",
+    "copies",
 )
 N_COUNTS = len(COUNT_NAMES)
 N_DATA = 5
@@ -43,6 +50,9 @@ N_ENERGY = 13
 CELL_READS, ROW_ACTS, ADC_CONVS, CELL_WRITES, DRIVER_ROWS = range(5)
 IN_READS, IN_WRITES, OUT_READS, OUT_WRITES, ROUTER, GLB_READS, GLB_WRITES, DRAM_BITS = range(5, 13)
 CYCLES, ACTIVE_CELLS, GLB_BITS = range(13, 16)
+# Units in use on average, rows and columns in use (of the largest part), how often the weights are
+# brought in, and how many copies of them work side by side: what the physical preset's times need.
+ARRAYS, TILES_USED, ROUTERS_USED, ROWS_USED, COLS_USED, RELOADS, COPIES = range(16, 23)
 
 
 @njit(cache=True)
@@ -152,27 +162,29 @@ def _copies(factor, n3, t, d):
 
 @njit(cache=True)
 def _weight_actions(out, dims, factor, n3, t, macs, cycles, arrays, columns):
-    """SRAM only: what it takes to bring the weights in, the weight loops outermost."""
+    """What it takes to bring the weights in, the weight loops outermost; DRAM_BITS counts cells here."""
     r = factor[ROWS, C] * factor[ROWS, R] * factor[ROWS, S]
     c = factor[COLS, Y] * factor[COLS, M]
     reload = _over_weights(t)
     above = _over_weights(factor[MACROS]) * _over_weights(factor[TILES]) * _over_weights(factor[GROUPS])
     copies = _copies(factor, n3, t, P) * _copies(factor, n3, t, Q) * _copies(factor, n3, t, N)
-    out[CELL_WRITES] = WEIGHT_BITS * macs // cycles * reload
+    out[CELL_WRITES] = dims[Y] * macs // cycles * reload
     out[DRIVER_ROWS] = arrays * _ceil_div(reload * r * c, columns)
     out[DRAM_BITS] = r * c * above * reload * copies
 
 
 @njit(cache=True)
-def count_actions(dims, step, capacity, factor, left, is_sram, pay_first_fill, out):
-    """Fill ``out`` (float64 ``(16,)``, columns ``COUNT_NAMES``) for one mapped layer.
+def count_actions(dims, step, capacity, factor, left, is_sram, writes, pay_first_fill, out):
+    """Fill ``out`` (float64 ``(23,)``, columns ``COUNT_NAMES``) for one mapped layer.
 
     Args:
         dims: int64 ``(9,)``; ``dims[Y]`` is the number of weight slices.
         step: int64 ``(4,)``, stride and dilation of the input footprint.
         capacity: int64 ``(5,)``.
         factor, left: as filled by :func:`cimopt_tiled.mapping.map_layer`.
-        is_sram: weights are swapped through DRAM and output width is a loop over time.
+        is_sram: output width is a loop over time.
+        writes: weights are brought in (swapped, or a product of two activations). ``dram_bits`` are then
+            the cells' bits, which for one-bit cells are the weights' bits.
         pay_first_fill: the first inputs and last outputs are written to the global buffer.
     """
     t, n1, n2, n3 = left[5], left[2], left[3], left[4]
@@ -212,8 +224,12 @@ def count_actions(dims, step, capacity, factor, left, is_sram, pay_first_fill, o
         out[GLB_WRITES] += _ceil_div(IO_BITS * _over_outputs(dims), GLB_WORD_BITS)
 
     out[CELL_WRITES] = out[DRIVER_ROWS] = out[DRAM_BITS] = 0.0
-    if is_sram:
+    if writes:
         _weight_actions(out, dims, factor, n3, t, macs, cycles, arrays, capacity[COLS])
     out[CYCLES] = cycles
     out[ACTIVE_CELLS] = macs * dims[Y] / cycles
     out[GLB_BITS] = _needed_glb_bits(dims, factor, is_sram, step)
+    out[ARRAYS], out[TILES_USED], out[ROUTERS_USED] = arrays, tiles, routers
+    out[ROWS_USED], out[COLS_USED] = r, c
+    out[RELOADS] = _over_weights(t) if writes else 0.0
+    out[COPIES] = (dims[P] / t[P]) * (dims[Q] / t[Q]) * (dims[N] / t[N])

@@ -71,7 +71,7 @@ class TiledEvaluator(Evaluator):
     def _layers(self, workloads: Sequence[Workload]) -> LayerSet:
         """The workloads as arrays, kept for the next batch with the same workloads."""
         key = tuple(workloads)
-        if self._known_layers is None or not _same(self._known_layers[0], key):
+        if self._known_layers is None or not same_workloads(self._known_layers[0], key):
             quirks = self.quirks
             self._known_layers = (key, layer_set(key, quirks.stride_ignored, quirks.groups_ignored_in_capacity))
         return self._known_layers[1]
@@ -80,9 +80,9 @@ class TiledEvaluator(Evaluator):
     def stage_structure(self, params: Mapping[str, np.ndarray], workloads: Sequence[Workload]) -> dict[str, np.ndarray]:
         """Sums ``(m, w, 28)``, figures ``(m, w, 3)``, units ``(m, 3)``; NaN where RRAM cannot hold the weights."""
         layers = self._layers(workloads)
-        structures = np.stack([_whole(name, params[name]) for name in STRUCTURE], axis=1)
-        _check_bits(params["memory"], structures[:, 0])
-        needed, present = _cells(layers, structures)
+        structures = np.stack([whole(name, params[name]) for name in STRUCTURE], axis=1)
+        check_bits(params["memory"], structures[:, 0])
+        needed, present = cells_of(layers, structures)
         fits = (params["memory"] != "rram") | (needed <= present)
         m, w = len(structures), len(workloads)
         sums, figures = np.full((m, w, N_SUMS), np.nan), np.full((m, w, N_FIGURES), np.nan)
@@ -138,7 +138,7 @@ class TiledEvaluator(Evaluator):
         if not is_rram.any():
             return {}
         layers = self._layers(workloads)
-        needed, present = _cells(layers, np.stack([_whole(name, designs[name]) for name in STRUCTURE], axis=1))
+        needed, present = cells_of(layers, np.stack([whole(name, designs[name]) for name in STRUCTURE], axis=1))
         return {"cells": np.where(is_rram, needed / present - 1, 0.0)}
 
     def combine(
@@ -212,11 +212,11 @@ class TiledEvaluator(Evaluator):
         )
 
 
-def _same(known: Sequence[Workload], asked: Sequence[Workload]) -> bool:
+def same_workloads(known: Sequence[Workload], asked: Sequence[Workload]) -> bool:
     return len(known) == len(asked) and all(a is b for a, b in zip(known, asked, strict=True))
 
 
-def _whole(name: str, values: np.ndarray) -> np.ndarray:
+def whole(name: str, values: np.ndarray) -> np.ndarray:
     """Counts as int64; a value that is no positive whole number is refused."""
     whole = np.asarray(values).astype(np.int64)
     wrong = (whole != values) | (whole < 1)
@@ -225,7 +225,7 @@ def _whole(name: str, values: np.ndarray) -> np.ndarray:
     return whole
 
 
-def _check_bits(memory: np.ndarray, bits: np.ndarray) -> None:
+def check_bits(memory: np.ndarray, bits: np.ndarray) -> None:
     if (bits > MAX_BITS_PER_CELL).any():
         raise InputError(f"bits_per_cell={bits.max()} must be 1..{MAX_BITS_PER_CELL}")
     wrong = (memory == "sram") & (bits != 1)
@@ -233,7 +233,7 @@ def _check_bits(memory: np.ndarray, bits: np.ndarray) -> None:
         raise InputError(f"bits_per_cell={bits[wrong][0]} with memory=sram: an SRAM cell holds 1 bit")
 
 
-def _cells(layers: LayerSet, structures: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def cells_of(layers: LayerSet, structures: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Cells the largest workload needs and cells on the chip, each ``(m,)``."""
     return layers.needed_cells(structures[:, 0]).max(axis=1), structures[:, 1:].prod(axis=1).astype(float)
 

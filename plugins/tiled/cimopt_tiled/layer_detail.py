@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cimopt.types import LayerTable
-from cimopt_tiled.counts import ACTIVE_CELLS, CYCLES, GLB_BITS, N_DATA, N_ENERGY
+from cimopt_tiled.counts import ACTIVE_CELLS, CYCLES, GLB_BITS, N_COUNTS, N_DATA, N_ENERGY
 from cimopt_tiled.layers import LayerSet, Occurrences
 from cimopt_tiled.quirks import Quirks
 from cimopt_tiled.structure import N_BASIS, Kernel, count_layers
@@ -33,7 +33,7 @@ def layer_tables(
         prices: ``(n, 28)`` of `cimopt_tiled.prices`; t_cycle_s: ``(n,)``.
         quirks: which rules hold.
     """
-    counts = np.empty((len(structures), len(layers.dims), N_ENERGY + 3))
+    counts = np.empty((len(structures), len(layers.dims), N_COUNTS))
     for name in np.unique(memory):
         here = np.flatnonzero(memory == name)
         counts[here] = count_layers(structures[here], layers.dims, layers.steps, Kernel.of(str(name), quirks))

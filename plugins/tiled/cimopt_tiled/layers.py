@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from cimopt.types import MAX_BITS_PER_CELL, Layer, Workload
-from cimopt_tiled.counts import WEIGHT_BITS
+from cimopt_tiled.counts import IO_BITS, WEIGHT_BITS
 from cimopt_tiled.structure import N_BASIS
 
 # Statistics for layers that carry none: plain means over the 1,024 layers of the nine published networks
@@ -35,6 +36,23 @@ class Occurrences:
 
 
 @dataclass(frozen=True)
+class Entries:
+    """The distinct shapes of every workload, one after another; e of them.
+
+    Attributes:
+        starts: int ``(w + 1,)``, where each workload's entries begin.
+        shape: int ``(e,)``, row in :class:`LayerSet`.
+        repeats: float ``(e,)``.
+        basis: float ``(8, e, 4)``: repeats x (1, a, w, a*w) for 1..8 bits per cell.
+    """
+
+    starts: np.ndarray
+    shape: np.ndarray
+    repeats: np.ndarray
+    basis: np.ndarray
+
+
+@dataclass(frozen=True)
 class LayerSet:
     """Distinct layer shapes of several workloads; k shapes, w workloads.
 
@@ -42,6 +60,7 @@ class LayerSet:
         dims: int ``(k, 9)``: C, M, R, S, P, Q, G, N and a slice column (1, set per structure).
         steps: int ``(k, 4)``: stride h, w, dilation h, w of input footprints.
         basis: float ``(k, 8, w, 4)``: repeats x (1, a, w, a*w) summed over a workload's layers of that shape.
+        dynamic: bool ``(k,)``: products of two activations (only marked on request).
         weights: float ``(w,)``: weights that the capacity rule counts.
         workloads: the layers of each workload.
     """
@@ -49,8 +68,30 @@ class LayerSet:
     dims: np.ndarray
     steps: np.ndarray
     basis: np.ndarray
+    dynamic: np.ndarray
     weights: np.ndarray
     workloads: tuple[Occurrences, ...]
+
+    @cached_property
+    def entries(self) -> Entries:
+        """Which shapes each workload has, and how often."""
+        repeats = self.basis[:, 0, :, 0].T
+        workload, shape = np.nonzero(repeats)
+        starts = np.searchsorted(workload, np.arange(len(repeats) + 1))
+        return Entries(starts, shape, repeats[workload, shape], np.ascontiguousarray(self.basis[shape, :, workload].swapaxes(0, 1)))
+
+    @cached_property
+    def macs(self) -> np.ndarray:
+        """Multiply-accumulates of one inference, float ``(w,)``."""
+        return self.dims[:, :8].prod(axis=1).astype(float) @ self.basis[:, 0, :, 0]
+
+    @cached_property
+    def activation_bits(self) -> np.ndarray:
+        """Bits of all inputs and outputs of each shape, float ``(k,)``."""
+        c, m, r, s, p, q, g, n = self.dims[:, :8].T
+        high = (p - 1) * self.steps[:, 0] + (r - 1) * self.steps[:, 2] + 1
+        wide = (q - 1) * self.steps[:, 1] + (s - 1) * self.steps[:, 3] + 1
+        return float(IO_BITS) * g * n * (c * high * wide + m * p * q)
 
     def needed_cells(self, bits_per_cell: np.ndarray) -> np.ndarray:
         """Cells that hold every weight of each workload, ``(m, w)`` for ``bits_per_cell`` ``(m,)``."""
@@ -58,11 +99,11 @@ class LayerSet:
         return slices[:, None] * self.weights
 
 
-def _shape(layer: Layer, stride_ignored: bool) -> tuple[int, ...]:
-    """Dimensions of one group, then stride and dilation as the model sees them."""
+def _shape(layer: Layer, stride_ignored: bool, mark_dynamic: bool) -> tuple[int, ...]:
+    """Dimensions of one group, stride and dilation as the model sees them, and whether it is dynamic."""
     step = (1, 1, 1, 1) if stride_ignored else (*layer.stride, *layer.dilation)
     channels = (layer.in_channels // layer.groups, layer.out_channels // layer.groups)
-    return (*channels, *layer.kernel, *layer.out_map, layer.groups, layer.batch, *step)
+    return (*channels, *layer.kernel, *layer.out_map, layer.groups, layer.batch, *step, int(layer.dynamic and mark_dynamic))
 
 
 def _basis(layer: Layer) -> np.ndarray:
@@ -78,16 +119,27 @@ def _counted_weights(layer: Layer, groups_ignored: bool) -> int:
     return layer.weights // layer.groups if groups_ignored else layer.weights
 
 
-def layer_set(workloads: Sequence[Workload], stride_ignored: bool, groups_ignored: bool) -> LayerSet:
+def _capacity(workload: Workload, groups_ignored: bool, mark_dynamic: bool) -> float:
+    """Weights that must be on the chip at once: all stored ones, and the largest dynamic operand."""
+    counted = [(_counted_weights(layer, groups_ignored), layer) for layer in workload.layers]
+    if not mark_dynamic:
+        return float(sum(n for n, _ in counted))
+    stored = sum(n for n, layer in counted if not layer.dynamic)
+    return float(stored + max((n // layer.repeats for n, layer in counted if layer.dynamic), default=0))
+
+
+def layer_set(
+    workloads: Sequence[Workload], stride_ignored: bool, groups_ignored: bool, mark_dynamic: bool = False
+) -> LayerSet:
     """Collect the distinct shapes of ``workloads``.
 
-    A layer marked ``dynamic`` (a product of two activations) is treated like one with stored weights, as
-    in the published workload files.
+    Unless ``mark_dynamic``, a layer marked ``dynamic`` (a product of two activations) is treated like one
+    with stored weights, as in the published workload files.
     """
     rows: dict[tuple[int, ...], int] = {}
     listed = []
     for workload in workloads:
-        shape = [rows.setdefault(_shape(layer, stride_ignored), len(rows)) for layer in workload.layers]
+        shape = [rows.setdefault(_shape(layer, stride_ignored, mark_dynamic), len(rows)) for layer in workload.layers]
         listed.append(
             Occurrences(
                 names=tuple(layer.name for layer in workload.layers),
@@ -100,11 +152,12 @@ def layer_set(workloads: Sequence[Workload], stride_ignored: bool, groups_ignore
     basis = np.zeros((len(rows), MAX_BITS_PER_CELL, len(listed), N_BASIS))
     for w, one in enumerate(listed):
         np.add.at(basis[:, :, w], one.shape, one.repeats[:, None, None] * one.basis)
-    weights = [float(sum(_counted_weights(layer, groups_ignored) for layer in w.layers)) for w in workloads]
+    weights = [_capacity(w, groups_ignored, mark_dynamic) for w in workloads]
     return LayerSet(
         dims=np.concatenate([table[:, :8], np.ones((len(table), 1), np.int64)], axis=1),
-        steps=np.ascontiguousarray(table[:, 8:]),
+        steps=np.ascontiguousarray(table[:, 8:12]),
         basis=basis,
+        dynamic=table[:, 12] > 0,
         weights=np.array(weights),
         workloads=tuple(listed),
     )

@@ -9,7 +9,10 @@ from numba import njit
 
 from cimopt_tiled.counts import (
     ACTIVE_CELLS,
+    CELL_READS,
+    CELL_WRITES,
     CYCLES,
+    DRAM_BITS,
     GLB_BITS,
     N_COUNTS,
     N_DATA,
@@ -17,7 +20,7 @@ from cimopt_tiled.counts import (
     WEIGHT_BITS,
     count_actions,
 )
-from cimopt_tiled.mapping import N_DIMS, N_LEVELS, Y, map_layer
+from cimopt_tiled.mapping import N_DIMS, N_LEVELS, C, G, M, R, S, Y, map_layer
 from cimopt_tiled.quirks import Quirks
 from cimopt_tiled.search import new_memo
 
@@ -31,24 +34,29 @@ FIG_CYCLES, FIG_UTILIZATION, FIG_GLB_BITS = range(N_FIGURES)
 
 
 class Kernel(NamedTuple):
-    """Switches of the counting kernel, from the memory technology and the quirks."""
+    """Switches of the counting kernel, from the memory technology and the quirks.
+
+    ``pack_groups``: several groups of a grouped layer share an array, block-diagonally.
+    """
 
     is_sram: bool
     credit_exact: bool
     pay_first_fill: bool
+    pack_groups: bool = False
 
     @classmethod
-    def of(cls, memory: str, quirks: Quirks) -> Kernel:
+    def of(cls, memory: str, quirks: Quirks, pack_groups: bool = False) -> Kernel:
         """Return the switches for ``memory`` ("rram" or "sram")."""
         is_sram = memory == "sram"
         return cls(
             is_sram=is_sram,
             credit_exact=not quirks.exact_split_under_credited,
             pay_first_fill=not (is_sram and quirks.first_fill_free_in_sram),
+            pack_groups=pack_groups,
         )
 
 
-class _Scratch(NamedTuple):
+class Scratch(NamedTuple):
     """Arrays reused for every layer: dims ``(9,)``, capacity ``(5,)``, factor ``(5, 9)``, left ``(6, 9)``."""
 
     dims: np.ndarray
@@ -57,29 +65,53 @@ class _Scratch(NamedTuple):
     left: np.ndarray
 
 
-def _scratch() -> _Scratch:
+def new_scratch() -> Scratch:
     sizes = (N_DIMS, N_LEVELS, (N_LEVELS, N_DIMS), (N_LEVELS + 1, N_DIMS))
-    return _Scratch(*(np.empty(size, np.int64) for size in sizes))
+    return Scratch(*(np.empty(size, np.int64) for size in sizes))
 
 
 @njit(cache=True)
-def _count(structure, dims, step, kernel, memo, scratch, out):
-    """Counts ``(16,)`` of one layer on one structure (bits, rows, cols, macros, tiles, groups)."""
+def groups_per_array(dims, rows, cols):
+    """Groups that fit into one array block-diagonally, evened out so that all arrays hold about as many."""
+    taps, outputs = dims[C] * dims[R] * dims[S], dims[M] * dims[Y]
+    most = min(rows // taps, cols // outputs)
+    if dims[G] == 1 or most <= 1:
+        return np.int64(1)
+    arrays = (dims[G] + most - 1) // most
+    return (dims[G] + arrays - 1) // arrays
+
+
+@njit(cache=True)
+def count_layer(structure, dims, step, writes, kernel, memo, scratch, out):
+    """Counts ``(23,)`` of one layer on one structure (bits, rows, cols, macros, tiles, groups)."""
     for d in range(N_DIMS):
         scratch.dims[d] = dims[d]
     scratch.dims[Y] = (WEIGHT_BITS + structure[0] - 1) // structure[0]
     for level in range(N_LEVELS):
         scratch.capacity[level] = structure[1 + level]
+    packed = np.int64(1)
+    if kernel.pack_groups:
+        packed = groups_per_array(scratch.dims, structure[1], structure[2])
+        scratch.dims[C] *= packed
+        scratch.dims[M] *= packed
+        scratch.dims[G] = (dims[G] + packed - 1) // packed
     place, factor, left = scratch.capacity, scratch.factor, scratch.left
     map_layer(scratch.dims, place, kernel.is_sram, kernel.credit_exact, memo, factor, left)
-    count_actions(scratch.dims, step, place, factor, left, kernel.is_sram, kernel.pay_first_fill, out)
+    count_actions(scratch.dims, step, place, factor, left, kernel.is_sram, writes, kernel.pay_first_fill, out)
+    if packed > 1:
+        # Off the diagonal there is no weight: those cells are neither read, written nor in use.
+        filled = dims[G] / (packed * packed * scratch.dims[G])
+        out[CELL_READS] *= filled
+        out[ACTIVE_CELLS] *= filled
+        out[CELL_WRITES] *= filled
+        out[DRAM_BITS] *= filled
 
 
 @njit(cache=True)
 def _count_layers(structures, dims, steps, kernel, memo, scratch, out):
     for i in range(structures.shape[0]):
         for k in range(dims.shape[0]):
-            _count(structures[i], dims[k], steps[k], kernel, memo, scratch, out[i, k])
+            count_layer(structures[i], dims[k], steps[k], kernel.is_sram, kernel, memo, scratch, out[i, k])
 
 
 @njit(cache=True)
@@ -108,7 +140,7 @@ def _sum_layers(structures, dims, steps, basis, kernel, memo, scratch, sums, fig
         for level in range(N_LEVELS):
             cells *= structures[i, 1 + level]
         for k in range(dims.shape[0]):
-            _count(structures[i], dims[k], steps[k], kernel, memo, scratch, counts)
+            count_layer(structures[i], dims[k], steps[k], kernel.is_sram, kernel, memo, scratch, counts)
             _add_layer(counts, basis[k, bits - 1], sums[i], figures[i], cells)
 
 
@@ -122,11 +154,11 @@ def count_layers(structures: np.ndarray, dims: np.ndarray, steps: np.ndarray, ke
         kernel: the switches.
 
     Returns:
-        float64 ``(m, k, 16)``, columns :data:`cimopt_tiled.counts.COUNT_NAMES`.
+        float64 ``(m, k, 23)``, columns :data:`cimopt_tiled.counts.COUNT_NAMES`.
     """
     structures = np.ascontiguousarray(structures, np.int64)
     out = np.empty((len(structures), len(dims), N_COUNTS))
-    _count_layers(structures, dims, steps, kernel, new_memo(), _scratch(), out)
+    _count_layers(structures, dims, steps, kernel, new_memo(), new_scratch(), out)
     return out
 
 
@@ -146,5 +178,5 @@ def sum_layers(
     structures = np.ascontiguousarray(structures, np.int64)
     sums = np.zeros((len(structures), basis.shape[2], N_SUMS))
     figures = np.zeros((len(structures), basis.shape[2], N_FIGURES))
-    _sum_layers(structures, dims, steps, basis, kernel, new_memo(), _scratch(), sums, figures)
+    _sum_layers(structures, dims, steps, basis, kernel, new_memo(), new_scratch(), sums, figures)
     return sums, figures

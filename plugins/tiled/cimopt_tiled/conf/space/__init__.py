@@ -1,0 +1,1 @@
+"""Config choices of the group space."""
