@@ -15,6 +15,7 @@ from cimopt import space as spaces
 from cimopt.config import Config
 from cimopt.errors import InputError
 from cimopt.evaluators import Cached, Chain, Evaluator, Guarded, OneByOneEvaluator, Spread
+from cimopt.evaluators.wrappers import Wrapper
 from cimopt.objectives import Objective
 from cimopt.runners.auto import AutoRunner
 from cimopt.runners.base import Function, Runner
@@ -153,14 +154,14 @@ def is_slow(chain: Chain) -> bool:
     return any(isinstance(e, OneByOneEvaluator) for e in chain.evaluators)
 
 
-def make_evaluator(rooms: Rooms, runner: Runner, cache_folder: Path | None) -> tuple[Evaluator, Spread]:
-    """The evaluator the loop calls: cached (for slow models), spread over the runner. Starts the runner."""
+def make_evaluator(rooms: Rooms, runner: Runner, cache_folder: Path | None) -> Wrapper:
+    """The evaluator the loop calls: spread over the runner, cached when slow. Starts the runner."""
     runner.start(rooms.recipe)
     spread = Spread(rooms.chain, runner, rooms.config.runner.chunk or (None if _parallel(runner) else _WHOLE))
     wanted = rooms.config.runner.cache
     if wanted == "on" or (wanted == "auto" and is_slow(rooms.chain)):
-        return Cached(spread, cache_folder), spread
-    return spread, spread
+        return Cached(spread, cache_folder)
+    return spread
 
 
 _WHOLE = 1 << 16  # a serial runner takes a whole generation in one go

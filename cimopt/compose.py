@@ -5,12 +5,16 @@ The command line does this through Hydra; `compose([...])` does the same in a sc
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_module
 from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
@@ -34,6 +38,25 @@ class PluginConfs(SearchPathPlugin):
 def register() -> None:
     """Make plug-ins' config groups visible to Hydra in this process (and no other program)."""
     Plugins.instance().register(PluginConfs)
+    for plugin in plugins.installed("cimopt.evaluators"):
+        if not _has_file("evaluator", plugin.name):  # a plug-in without settings needs no YAML
+            ConfigStore.instance().store(
+                group="evaluator", name=plugin.name, package=f"evaluator.{plugin.name}", node={}, provider="cimopt"
+            )
+
+
+def _has_file(group: str, name: str) -> bool:
+    folders = (path for package in (CONF_MODULE, *plugins.conf_packages()) for path in _folders(package))
+    return any((folder / group / f"{name}.yaml").is_file() for folder in folders)
+
+
+@functools.cache
+def _folders(package: str) -> tuple[Path, ...]:
+    try:
+        spec = importlib.util.find_spec(package)
+    except ModuleNotFoundError:
+        return ()
+    return tuple(Path(p) for p in spec.submodule_search_locations or ()) if spec else ()
 
 
 def opened(argument: str) -> str:

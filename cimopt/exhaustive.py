@@ -57,7 +57,7 @@ class Reduced:
         genes = np.concatenate([self.top_genes, other.top_genes])
         values = np.concatenate([self.top_values, other.top_values])
         violations = np.concatenate([self.top_violations, other.top_violations])
-        best = np.lexsort((*genes.T[::-1], values, violations))[:top]
+        best = np.lexsort((*genes.T[::-1], values, violations, np.isinf(values)))[:top]
         mine, theirs = merge_front(self.front, other.front)
         return Reduced(
             self.n + other.n, self.n_feasible + other.n_feasible, self.n_failed + other.n_failed,
@@ -114,7 +114,7 @@ def _best(value: np.ndarray, violation: np.ndarray, genes: np.ndarray, top: int)
     if len(rows) > 4 * top and (violation <= 0).all():
         limit = np.partition(value, top)[top]
         rows = rows[value <= limit]
-    return rows[np.lexsort((*genes[rows].T[::-1], value[rows], violation[rows]))][:top]
+    return rows[np.lexsort((*genes[rows].T[::-1], value[rows], violation[rows], np.isinf(value[rows])))][:top]
 
 
 def _marginals(space: SearchSpace, genes: np.ndarray, value: np.ndarray) -> np.ndarray:

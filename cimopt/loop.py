@@ -19,7 +19,7 @@ from optuna.samplers import BaseSampler
 from cimopt import plugins
 from cimopt.assemble import Rooms, is_slow, make_evaluator, make_runner
 from cimopt.errors import InputError
-from cimopt.evaluators import Evaluator, Spread
+from cimopt.evaluators.wrappers import Wrapper
 from cimopt.samplers.archive import Archive
 from cimopt.samplers.generational import GenerationalSampler
 from cimopt.samplers.optuna_names import BatchAsked
@@ -111,11 +111,11 @@ def search(
     lock = FolderLock(folder)
     try:
         with make_runner(rooms.config) as runner:
-            evaluator, spread = make_evaluator(rooms, runner, launch_folder / "runs" / "cache")
+            evaluator = make_evaluator(rooms, runner, launch_folder / "runs" / "cache")
             sampler = make_sampler(rooms)
             stored = StoredStudy(rooms, sampler, folder)
             on_open(stored)
-            return _Search(rooms, stored, sampler, evaluator, spread, listener).run()
+            return _Search(rooms, stored, sampler, evaluator, listener).run()
     finally:
         lock.release()
 
@@ -136,11 +136,10 @@ class _Search:
     """One run's state; `run` is the loop."""
 
     def __init__(
-        self, rooms: Rooms, stored: StoredStudy, sampler: GenerationalSampler | BatchAsked, evaluator: Evaluator,
-        spread: Spread, listener: Listener,
+        self, rooms: Rooms, stored: StoredStudy, sampler: GenerationalSampler | BatchAsked, evaluator: Wrapper, listener: Listener,
     ) -> None:  # fmt: skip
         self.rooms, self.stored, self.sampler = rooms, stored, sampler
-        self.evaluator, self.spread, self.listener = evaluator, spread, listener
+        self.evaluator, self.listener = evaluator, listener
         self.ledger, self.history = Ledger(), []
         self.seconds = {"sampling": 0.0, "evaluation": 0.0, "storage": 0.0}
         self.per_trial = isinstance(sampler, BatchAsked) or is_slow(rooms.chain)
@@ -205,7 +204,7 @@ class _Search:
         slots = np.setdiff1d(np.arange(len(genes)), known - first)
         if not slots.size:
             return 0
-        self.spread.on_result = lambda rows, metrics: self.listener.on_designs(len(rows))
+        self.evaluator.on_result = lambda rows, metrics: self.listener.on_designs(len(rows))
         batch = self._evaluate(first + slots, genes[slots])
         with _timed(self.seconds, "storage"):
             self.stored.add(batch)
@@ -229,23 +228,17 @@ class _Search:
             return 0
         genes = self.stored.genes_of(trials)
         number = np.array([t.number for t in trials])
-        told: set[int] = set()
 
         def tell(rows: np.ndarray, metrics: Metrics) -> None:
             batch = Batch(number[rows], genes[rows], metrics, self.rooms.objective.score(metrics))
             for i, row in enumerate(rows.tolist()):
                 self.stored.tell(trials[row], batch, i)
-                told.add(row)
             self.ledger.add(batch)
             self.listener.on_designs(len(rows))
 
-        uncached = self.evaluator is self.spread
-        self.spread.on_result = tell if uncached else lambda rows, metrics: None
+        self.evaluator.on_result = tell
         with _timed(self.seconds, "evaluation"):
-            metrics = self.evaluator.evaluate(self.rooms.space.designs(genes), self.rooms.workloads)
-        rest = np.array([row for row in range(len(trials)) if row not in told], dtype=np.int64)
-        if rest.size:
-            tell(rest, metrics.take(rest))
+            self.evaluator.evaluate(self.rooms.space.designs(genes), self.rooms.workloads)
         return len(trials)
 
     # ------------------------------------------------------------ reporting

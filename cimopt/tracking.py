@@ -92,7 +92,7 @@ class MlflowTracker(Tracker):
         except Exception as error:  # any store failure: the search matters more than its log
             if not self._warned:
                 self._warned = True
-                reason = " ".join(str(error).split())[:200]
+                reason = masked(" ".join(str(error).split()))[:200]
                 warnings.warn(
                     f"MLflow store {masked(self._uri)} failed; the search goes on without it ({reason})", stacklevel=2
                 )

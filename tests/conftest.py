@@ -37,7 +37,9 @@ class Cimopt:
     def __call__(self, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess:
         environment = {**os.environ, "COLUMNS": "120"}
         command = [sys.executable, "-m", "cimopt.cli", *arguments]
-        return subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=timeout)
+        return subprocess.run(
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=timeout
+        )
 
     def result(self, run: str) -> dict:
         return json.loads((self.folder / run / "result.json").read_text())

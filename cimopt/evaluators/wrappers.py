@@ -16,13 +16,21 @@ from cimopt.types import Designs, Metrics, fingerprint
 
 # A Ray task should be long against its round trip of about a millisecond.
 CHUNK_S = 0.1
+OnResult = Callable[[np.ndarray, Metrics], None]
 
 
 class Wrapper(Evaluator):
-    """Takes name, requires, provides and precheck from the inner evaluator."""
+    """Takes name, requires, provides and precheck from the inner evaluator.
+
+    A wrapper that `streams` calls `on_result(rows, metrics)` as soon as some designs of a batch are
+    done, each row once; the driver saves them then, so that a kill loses nothing finished.
+    """
+
+    streams = False
 
     def __init__(self, inner: Evaluator) -> None:
         self.inner = inner
+        self.on_result: OnResult = lambda rows, metrics: None
         self.name, self.version = inner.name, inner.version
         self.requires, self.provides = inner.requires, inner.provides
 
@@ -74,6 +82,8 @@ class Cached(Wrapper):
     crash may have been the machine's), breakdowns are not kept either.
     """
 
+    streams = True
+
     def __init__(self, inner: Evaluator, folder: Path | None = None) -> None:
         super().__init__(inner)
         self._known: dict[tuple, dict[str, Any]] = {}
@@ -85,15 +95,47 @@ class Cached(Wrapper):
         if detail != "totals" or not len(designs):
             return self.inner.evaluate(designs, workloads, detail)
         context, path = self._context(workloads)
-        keys = self._keys(designs, context)
-        first = {key: i for i, key in reversed(list(enumerate(keys)))}
-        new = sorted(i for key, i in first.items() if key not in self._known)
-        self.hits += len(keys) - len(new)
-        errors: dict[tuple, Metrics] = {}
-        if new:
-            metrics = self.inner.evaluate(designs.take(np.array(new)), workloads, detail)
-            self._keep(metrics, [keys[i] for i in new], path, errors)
-        return Metrics.concat([errors[k] if k in errors else _unpack(self._known[k], names(workloads)) for k in keys])
+        rows_of: dict[tuple, list[int]] = {}
+        for row, key in enumerate(self._keys(designs, context)):
+            rows_of.setdefault(key, []).append(row)
+        parts: list[tuple[list[int], Metrics]] = []
+
+        def collect(key: tuple, metrics: Metrics) -> None:
+            rows = rows_of[key]
+            parts.append((rows, Metrics.concat([metrics] * len(rows))))
+            self.on_result(np.array(rows), parts[-1][1])
+
+        for key in [key for key in rows_of if key in self._known]:
+            self.hits += len(rows_of[key])
+            collect(key, _unpack(self._known[key], names(workloads)))
+        self._evaluate_new(designs, workloads, [k for k in rows_of if k not in self._known], rows_of, path, collect)
+        order = np.concatenate([rows for rows, _ in parts])
+        return Metrics.concat([m for _, m in parts]).take(np.argsort(order, kind="stable"))
+
+    def _evaluate_new(
+        self,
+        designs: Designs,
+        workloads: Workloads,
+        new: list[tuple],
+        rows_of: Mapping[tuple, list[int]],
+        path: Path | None,
+        collect: Callable[[tuple, Metrics], None],
+    ) -> None:
+        """Each unknown key once; kept as soon as it is there when the inner evaluator streams."""
+        if not new:
+            return
+
+        def arrived(rows: np.ndarray, metrics: Metrics) -> None:
+            self._keep(metrics, [new[row] for row in rows], path)
+            for i, row in enumerate(rows.tolist()):
+                collect(new[row], metrics.take(slice(i, i + 1)))
+
+        streams = isinstance(self.inner, Wrapper) and self.inner.streams
+        if streams:
+            self.inner.on_result = arrived
+        metrics = self.inner.evaluate(designs.take(np.array([rows_of[key][0] for key in new])), workloads)
+        if not streams:
+            arrived(np.arange(len(new)), metrics)
 
     def _context(self, workloads: Workloads) -> tuple[str, Path | None]:
         content = [self.name, self.version, self.cache_key(), [w.fingerprint for w in workloads]]
@@ -110,12 +152,11 @@ class Cached(Wrapper):
         columns = [designs[name].tolist() for name in self.requires]
         return [(context, *values) for values in zip(*columns, strict=True)] if columns else [(context,)] * len(designs)
 
-    def _keep(self, metrics: Metrics, keys: list[tuple], path: Path | None, errors: dict[tuple, Metrics]) -> None:
+    def _keep(self, metrics: Metrics, keys: list[tuple], path: Path | None) -> None:
         lines = []
         for i, key in enumerate(keys):
             one = metrics.take(slice(i, i + 1))
             if one.outcome(0).state == "error":
-                errors[key] = one
                 continue
             self._known[key] = _pack(one)
             lines.append(json.dumps([list(key[1:]), self._known[key]]))
@@ -164,14 +205,14 @@ class Spread(Wrapper):
 
     `runner.map(items)` gets items `(genes, detail)` and yields `(index, (Metrics, seconds))`, or an
     object with a `reason` for a chunk whose worker was lost: its designs are then tried one by one.
-    `on_result(n)` is told how many designs came back.
     """
+
+    streams = True
 
     def __init__(self, inner: Evaluator, runner: Any, chunk: int | None = None) -> None:
         super().__init__(inner)
         self._runner, self._fixed_chunk = runner, chunk
         self._cost_s: float | None = None
-        self.on_result: Callable[[np.ndarray, Metrics], None] = lambda rows, metrics: None
 
     def evaluate(self, designs: Designs, workloads: Workloads, detail: str = "totals") -> Metrics:
         rows = np.arange(len(designs))

@@ -51,12 +51,16 @@ def _constraint(scores: Any, name: str, i: int) -> dict[str, Any]:
 
 
 def best_rows(scores: Any, n: int) -> np.ndarray:
-    """Rows of the n best feasible designs; when nothing is feasible, of the n least violating ones."""
+    """Rows of the n best feasible designs; when nothing is feasible, of the n least violating ones.
+
+    Among those, designs with metrics come first: without metrics only a part of the limits is known.
+    """
+    value = scores.values[:, 0]
     rows = np.flatnonzero(scores.feasible)
     if rows.size:
-        return rows[np.lexsort((rows, scores.values[rows, 0]))][:n]
+        return rows[np.lexsort((rows, value[rows]))][:n]
     rows = np.flatnonzero(~scores.errors)
-    return rows[np.lexsort((rows, scores.values[rows, 0], scores.total_violation[rows]))][:n]
+    return rows[np.lexsort((rows, value[rows], scores.total_violation[rows], np.isinf(value[rows])))][:n]
 
 
 def binding_constraint(scores: Any, row: int) -> str:

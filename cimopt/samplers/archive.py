@@ -39,6 +39,10 @@ class Archive:
         return merged.take(np.argsort(merged.number, kind="stable"))
 
     def ranked(self) -> np.ndarray:
-        """Rows from best to worst: by violation, then value, then age; failed designs left out."""
-        order = np.lexsort((self.number, self.values, self.violations))
+        """Rows from best to worst: by violation, then value, then age; failed designs left out.
+
+        Designs without metrics come after those with: limits on their metrics are unknown, so their
+        violation is only a part of the whole.
+        """
+        order = np.lexsort((self.number, self.values, self.violations, np.isinf(self.values)))
         return order[np.isfinite(self.violations[order])]

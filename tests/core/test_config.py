@@ -17,7 +17,12 @@ def test_defaults_are_designs(plain):
     assert config.space["name"] == "rram"
     assert list(config.workload) == ["resnet18", "vgg16", "alexnet", "mobilenet_v3"]
     assert list(config.evaluator) == ["tiled_published"]
-    assert (config.objective["name"], config.sampler.name, config.runner.name, config.seed) == ("edap", "four_phase", "auto", 1)
+    assert (config.objective["name"], config.sampler.name, config.runner.name, config.seed) == (
+        "edap",
+        "four_phase",
+        "auto",
+        1,
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,9 @@ from cimopt.runners.serial import SerialRunner
 from cimopt.space import SearchSpace
 from cimopt.types import Layer, Metrics, Parameter, ParameterSet, Workload
 
-SPACE = SearchSpace("s", ParameterSet((Parameter("a", (1, 2, 3, 4)), Parameter("b", (10, 20, 30)), Parameter("c", (0, 1)))))
+SPACE = SearchSpace(
+    "s", ParameterSet((Parameter("a", (1, 2, 3, 4)), Parameter("b", (10, 20, 30)), Parameter("c", (0, 1))))
+)
 NETS = tuple(Workload(n, (Layer("l", "linear", 2, k),)) for n, k in (("one", 1), ("two", 2)))
 
 
@@ -104,7 +106,9 @@ class Picky(Evaluator):
             raise RuntimeError("mapper  failed\non line 2")
         bad = designs["c"] == 1
         energy = np.where(bad[:, None], np.nan, designs["a"][:, None] * np.ones((1, len(workloads))))
-        return Metrics({"energy_j": energy}, names(workloads), bad.astype(np.int16), ("ok", "too small"), {"size": bad * 0.5})
+        return Metrics(
+            {"energy_j": energy}, names(workloads), bad.astype(np.int16), ("ok", "too small"), {"size": bad * 0.5}
+        )
 
 
 def test_one_bad_design_costs_only_itself():

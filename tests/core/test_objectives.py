@@ -40,7 +40,9 @@ def test_aggregates():
 
 def test_accuracy_divides_by_the_product_over_workloads():
     m = Metrics({"energy_j": np.array([[1e-3, 2e-3]]), "accuracy": np.array([[0.5, 0.8]])}, ("a", "b"))
-    objective = from_config({"name": "x", "product": {"energy_j": 1, "accuracy": -1}, "aggregate_by": {"accuracy": "all"}})
+    objective = from_config(
+        {"name": "x", "product": {"energy_j": 1, "accuracy": -1}, "aggregate_by": {"accuracy": "all"}}
+    )
     assert objective.score(m).values[0, 0] == pytest.approx(2 / 0.4)
 
 
@@ -55,7 +57,9 @@ def test_limit_signs_and_equality(area, feasible):
 def test_minimum_limits_and_limits_of_zero_or_less():
     assert Bound("accuracy", min=0.9).amount(np.array([[0.95, 0.8]]))[0] == pytest.approx(0.1 / 0.9)
     assert Bound("x", max=0.0).amount(np.array([0.5]))[0] == pytest.approx(0.5)
-    assert Bound("x", max=-1.0).amount(np.array([3.0]))[0] == pytest.approx(4.0), "a negative limit keeps its sign (case O5)"
+    assert Bound("x", max=-1.0).amount(np.array([3.0]))[0] == pytest.approx(4.0), (
+        "a negative limit keeps its sign (case O5)"
+    )
 
 
 def test_failure_is_never_a_number():
@@ -69,7 +73,13 @@ def test_failure_is_never_a_number():
 
 
 def test_known_amounts_make_a_design_infeasible_not_an_error():
-    m = Metrics({"energy_j": np.array([[np.nan]])}, ("a",), np.array([1], np.int16), ("ok", "too big"), {"cells": np.array([0.5])})
+    m = Metrics(
+        {"energy_j": np.array([[np.nan]])},
+        ("a",),
+        np.array([1], np.int16),
+        ("ok", "too big"),
+        {"cells": np.array([0.5])},
+    )
     scores = from_config({"name": "e", "product": {"energy_j": 1}}).score(m)
     assert not scores.errors[0]
     assert scores.total_violation[0] == 0.5

@@ -137,7 +137,10 @@ def test_rules_refuse_before_proposal(rng):
         ({"parameters": {"a": {"choics": [1]}}}, "did you mean 'choices'"),
         ({"parameters": {"a": {"choices": [1], "level": "sytem"}}}, "did you mean 'system'"),
         ({"parameters": {"a": {"choices": [1, 2]}}, "fix": {"b": 1}}, "unknown parameter in space.fix 'b'"),
-        ({"parameters": {"a": {"choices": [1, 2]}}, "fix": {"a": 3}}, r"space.fix.a=3 is not a choice \(allowed: 1, 2\)"),
+        (
+            {"parameters": {"a": {"choices": [1, 2]}}, "fix": {"a": 3}},
+            r"space.fix.a=3 is not a choice \(allowed: 1, 2\)",
+        ),
         ({"parameters": {"a": {"choices": [1, 2]}}, "rules": {"r": {"product": ["c"]}}}, "unknown parameter"),
         ({"parameters": {"a": {"depends_on": "z", "by_parent": {}}}}, "unknown space.parameters.a.depends_on"),
         ({"parameters": {"a": {"choices": [float("nan")]}}}, "must be a number or a word"),

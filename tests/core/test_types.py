@@ -16,7 +16,9 @@ def test_passwords_are_masked():
     assert masked("cannot open postgresql://me:secret@host/db") == "cannot open postgresql://me:***@host/db"
 
 
-@pytest.mark.parametrize("genes", [np.array([[3]]), np.array([[-1]]), np.array([[0.0]]), np.array([[0, 0]]), np.array([0])])
+@pytest.mark.parametrize(
+    "genes", [np.array([[3]]), np.array([[-1]]), np.array([[0.0]]), np.array([[0, 0]]), np.array([0])]
+)
 def test_designs_refuse_genes_outside_the_space(genes):
     parameters = ParameterSet((Parameter("a", (1, 2, 3)),))
     with pytest.raises(InputError):
@@ -36,7 +38,15 @@ def test_designs_decode_fixed_and_upstream_columns():
 
 @pytest.mark.parametrize(
     "change",
-    [{"groups": 3}, {"out_map": (0, 1)}, {"kernel": (3,)}, {"kind": "pool"}, {"mean_input": 1.5}, {"repeats": 0}, {"stride": (1.0, 1)}],
+    [
+        {"groups": 3},
+        {"out_map": (0, 1)},
+        {"kernel": (3,)},
+        {"kind": "pool"},
+        {"mean_input": 1.5},
+        {"repeats": 0},
+        {"stride": (1.0, 1)},
+    ],
 )
 def test_layers_refuse_impossible_shapes(change):
     with pytest.raises(InputError, match="layer 'x'"):

@@ -63,7 +63,9 @@ def test_a_tight_precheck_is_topped_up_with_other_designs():
 def test_feasible_designs_lead_whatever_their_value():
     """Feasibility rules: after the first phase a feasible member beats any infeasible one."""
     space = space_named("rram")
-    settings = FourPhaseSettings(pool=100, start=40, population=10, phases=(Phase(0, 1, 3, 1, 3), Phase(5, 1.0, 15, 0.0, 15)))
+    settings = FourPhaseSettings(
+        pool=100, start=40, population=10, phases=(Phase(0, 1, 3, 1, 3), Phase(5, 1.0, 15, 0.0, 15))
+    )
     rng = np.random.default_rng(0)
     genes = space.sample(40, rng)
     genes[:20, 1] = 7

@@ -45,11 +45,15 @@ def test_mutation_matches_pymoo(eta, gene):
         genes.astype(float), np.zeros(1), np.full(1, 7.0), np.full(DRAWS, float(eta)), np.full(DRAWS, 0.5), False,
         random_state=np.random.default_rng(7),
     )  # fmt: skip
-    mine = polynomial_mutation(genes, np.array([8]), eta=eta, probability=1.0, rng=np.random.default_rng(8), per_gene=0.5)
+    mine = polynomial_mutation(
+        genes, np.array([8]), eta=eta, probability=1.0, rng=np.random.default_rng(8), per_gene=0.5
+    )
     assert same_counts(to_genes(mine, np.array([8]))[:, 0], to_genes(theirs, np.array([8]))[:, 0], 8) > FALSE_ALARM
 
 
-@given(st.integers(0, 2**32 - 1), st.floats(0, 30), st.floats(0, 1), st.lists(st.integers(1, 9), min_size=1, max_size=6))
+@given(
+    st.integers(0, 2**32 - 1), st.floats(0, 30), st.floats(0, 1), st.lists(st.integers(1, 9), min_size=1, max_size=6)
+)
 def test_children_stay_legal_for_any_parents(seed, eta, probability, sizes):
     """Cases O2, O3: equal parents, single-choice genes and bounds are harmless; results are whole numbers."""
     rng = np.random.default_rng(seed)
@@ -79,7 +83,10 @@ def test_larger_eta_stays_nearer():
     rng = np.random.default_rng(1)
     genes = np.full((20_000, 1), 16.0)
     n = np.array([33])
-    moved = [np.abs(polynomial_mutation(genes, n, eta=e, probability=1, rng=rng, per_gene=1.0) - 16).mean() for e in (3, 7, 15, 25)]
+    moved = [
+        np.abs(polynomial_mutation(genes, n, eta=e, probability=1, rng=rng, per_gene=1.0) - 16).mean()
+        for e in (3, 7, 15, 25)
+    ]
     assert moved == sorted(moved, reverse=True)
 
 
