@@ -101,9 +101,7 @@ class ComponentTables:
         if memory not in _ARRAY_FILES:
             raise unknown_name("memory", memory, _ARRAY_FILES)
         index = self._rram if memory == "rram" else self._sram
-        at = index.places(
-            self.interpolate, node_nm=node_nm, v_op=v_op, xbar_rows=xbar_rows, xbar_cols=xbar_cols
-        )
+        at = index.places(self.interpolate, node_nm=node_nm, v_op=v_op, xbar_rows=xbar_rows, xbar_cols=xbar_cols)
         table = load(_ARRAY_FILES[memory])
 
         def corners(action: str) -> np.ndarray:

@@ -78,7 +78,9 @@ class LayerSet:
         repeats = self.basis[:, 0, :, 0].T
         workload, shape = np.nonzero(repeats)
         starts = np.searchsorted(workload, np.arange(len(repeats) + 1))
-        return Entries(starts, shape, repeats[workload, shape], np.ascontiguousarray(self.basis[shape, :, workload].swapaxes(0, 1)))
+        return Entries(
+            starts, shape, repeats[workload, shape], np.ascontiguousarray(self.basis[shape, :, workload].swapaxes(0, 1))
+        )
 
     @cached_property
     def macs(self) -> np.ndarray:
@@ -103,7 +105,15 @@ def _shape(layer: Layer, stride_ignored: bool, mark_dynamic: bool) -> tuple[int,
     """Dimensions of one group, stride and dilation as the model sees them, and whether it is dynamic."""
     step = (1, 1, 1, 1) if stride_ignored else (*layer.stride, *layer.dilation)
     channels = (layer.in_channels // layer.groups, layer.out_channels // layer.groups)
-    return (*channels, *layer.kernel, *layer.out_map, layer.groups, layer.batch, *step, int(layer.dynamic and mark_dynamic))
+    return (
+        *channels,
+        *layer.kernel,
+        *layer.out_map,
+        layer.groups,
+        layer.batch,
+        *step,
+        int(layer.dynamic and mark_dynamic),
+    )
 
 
 def _basis(layer: Layer) -> np.ndarray:

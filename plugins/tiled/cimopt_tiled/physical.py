@@ -112,7 +112,9 @@ class TiledPhysical(Evaluator):
         """The workloads as arrays, kept for the next batch with the same workloads."""
         key = tuple(workloads)
         if self._known_layers is None or not same_workloads(self._known_layers[0], key):
-            found = layer_set(key, NO_QUIRKS.stride_ignored, NO_QUIRKS.groups_ignored_in_capacity, self.effects.dynamic_writes)
+            found = layer_set(
+                key, NO_QUIRKS.stride_ignored, NO_QUIRKS.groups_ignored_in_capacity, self.effects.dynamic_writes
+            )
             self._known_layers = (key, found)
         return self._known_layers[1]
 
@@ -130,9 +132,6 @@ class TiledPhysical(Evaluator):
             shares=e.adc_sharing,
             dram_s_per_bit=1 / c.dram_bits_per_s if e.dram_bandwidth else 0.0,
             noc_s_per_word=1 / c.noc_hz if e.noc_bandwidth else 0.0,
-            uses_tile_rate=float(e.buffer_bandwidth),
-            uses_glb_rate=float(e.glb_bandwidth),
-            write_rows=float(e.weight_write_time),
             batch=float(self.batch),
             spills=float(e.activation_spill),
             pipelined=e.pipelining,
@@ -163,7 +162,11 @@ class TiledPhysical(Evaluator):
         units = np.cumprod(structures[:, :2:-1], axis=1)[:, ::-1].astype(float)
         units[~fits] = np.nan
         limits = {"fits": fits, "needed_cells": needed, "present_cells": present}
-        return parts | limits | {"units": units, "structure": structures, "glb_bits": parts["figures"][:, :, 1].max(axis=1)}
+        return (
+            parts
+            | limits
+            | {"units": units, "structure": structures, "glb_bits": parts["figures"][:, :, 1].max(axis=1)}
+        )
 
     def stage_array(self, params: Mapping[str, np.ndarray], workloads: Sequence[Workload]) -> dict[str, np.ndarray]:
         """One macro: prices, areas, leakage and delay (`cimopt_tiled.physical_prices.array_stage`)."""

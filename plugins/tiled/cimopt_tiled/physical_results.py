@@ -82,7 +82,7 @@ class Gathered:
         access = buffers.gather("access_s") * effects.buffer_bandwidth
         glb = chip.gather("access_s") * effects.glb_bandwidth
         point = Point(
-            t_cycle, t_eff, options["rows_per_read"], n_adc, access[:, 0], access[:, 1], glb,
+            t_cycle, t_eff, 1 / options["rows_per_read"], 1 / n_adc, access[:, 0], access[:, 1], glb,
             chip.gather("glb_bits"), write_row,
         )  # fmt: skip
         leak = _leakage(structure, array, buffers, chip, n_adc)
@@ -186,10 +186,19 @@ def _per_inference(model: TiledPhysical, rows: Gathered) -> np.ndarray:
 
 
 def _metrics(
-    model: TiledPhysical, rows: Gathered, macs: np.ndarray, results: np.ndarray, energy: np.ndarray, program_j: np.ndarray
+    model: TiledPhysical,
+    rows: Gathered,
+    macs: np.ndarray,
+    results: np.ndarray,
+    energy: np.ndarray,
+    program_j: np.ndarray,
 ) -> dict[str, np.ndarray]:
     """All metrics; ``macs`` ``(w,)`` per inference."""
-    pulses = rows.costs.write if model.effects.dynamic_writes else np.where(rows.is_rram, model.constants.rram_write_pulses, 1)
+    pulses = (
+        rows.costs.write
+        if model.effects.dynamic_writes
+        else np.where(rows.is_rram, model.constants.rram_write_pulses, 1)
+    )
     programming = _per_inference(model, rows)[:, None]
     latency = results[:, :, R_LATENCY] + programming
     throughput = model.batch / (results[:, :, R_PERIOD] + programming)

@@ -27,7 +27,6 @@ LATENCY_TERMS = (
     "dynamic_writes",
 )
 N_TERMS = len(LATENCY_TERMS)
-N_WORKING = 5
 T_COMPUTE, T_SERIAL, T_ROWS, T_SHARING, T_SLOW, T_BUFFER, T_NOC, T_GLB, T_DRAM, T_SWAP, T_DYNAMIC = range(N_TERMS)
 
 
@@ -37,9 +36,7 @@ class Physics(NamedTuple):
     Attributes:
         input_steps: steps of an 8-bit input.
         limits_rows, shares: whether the row limit and converter sharing hold.
-        dram_s_per_bit, noc_s_per_word: seconds; 0 when the effect is off.
-        uses_tile_rate, uses_glb_rate: 1 or 0, factor on the buffers' seconds per access.
-        write_rows: 1 or 0, whether writing rows takes time.
+        dram_s_per_bit, noc_s_per_word: seconds; 0 when the effect is off, as the times of `Point` then are.
         batch: inputs per weight load.
         spills: 1 or 0.
         pipelined: whether RRAM layers overlap between inputs.
@@ -50,9 +47,6 @@ class Physics(NamedTuple):
     shares: bool
     dram_s_per_bit: float
     noc_s_per_word: float
-    uses_tile_rate: float
-    uses_glb_rate: float
-    write_rows: float
     batch: float
     spills: float
     pipelined: bool
@@ -63,7 +57,7 @@ class Point(NamedTuple):
 
     Attributes:
         t_cycle_s, t_eff_s: asked and possible cycle.
-        rows_per_read, n_adc: rows read at once, converters per array.
+        per_row, per_adc: 1 / rows read at once, 1 / converters per array.
         tile_in_s, tile_out_s, glb_s: seconds per access of the buffers.
         glb_bits: size of the global buffer.
         write_row_s: seconds to write one row.
@@ -71,8 +65,8 @@ class Point(NamedTuple):
 
     t_cycle_s: float
     t_eff_s: float
-    rows_per_read: float
-    n_adc: float
+    per_row: float
+    per_adc: float
     tile_in_s: float
     tile_out_s: float
     glb_s: float
@@ -80,11 +74,15 @@ class Point(NamedTuple):
     write_row_s: float
 
 
+# Counts up to thousands divided by counts are never this close above a whole number without being it.
+_WHOLE = 1e-9
+
+
 @njit(cache=True, inline="always")
 def read_steps(work, point, physics):
     """Reads of an array per input step, and conversions one after another per read."""
-    passes = np.ceil(work[ROWS] / point.rows_per_read) if physics.limits_rows else 1.0
-    shares = np.ceil(work[COLS] / point.n_adc) if physics.shares else 1.0
+    passes = np.ceil(work[ROWS] * point.per_row - _WHOLE) if physics.limits_rows else 1.0
+    shares = np.ceil(work[COLS] * point.per_adc - _WHOLE) if physics.shares else 1.0
     return passes, shares
 
 
@@ -94,6 +92,32 @@ def spilled_bits(activation_bits, point, physics):
     return physics.spills * 2.0 * max(0.0, physics.batch * activation_bits - point.glb_bits)
 
 
+@njit(cache=True, inline="always")
+def array_seconds(cycles, slow, passes, shares, point, physics):
+    """Seconds the arrays work on one repeat of a layer, for one batch."""
+    return cycles * slow * physics.batch * physics.input_steps * passes * shares * point.t_eff_s
+
+
+@njit(cache=True, inline="always")
+def resource_seconds(slow, work, spill, point, physics):
+    """Seconds that tile buffers, routers, global buffer and DRAM are busy with one repeat, for one batch."""
+    batch = physics.batch
+    buffers = slow * batch * max(work[IN_TILE] * point.tile_in_s, work[OUT_TILE] * point.tile_out_s)
+    noc = slow * batch * work[NOC] * physics.noc_s_per_word
+    return buffers, noc, batch * work[GLB] * point.glb_s, spill * physics.dram_s_per_bit
+
+
+@njit(cache=True, inline="always")
+def load_seconds(work, dynamic, point, physics):
+    """Seconds to bring a layer's weights in: the slowest of DRAM, router ports and writing rows.
+
+    Weights are loaded once per batch, a dynamic operand for every input.
+    """
+    port = work[PORT] * physics.noc_s_per_word
+    once = max(max(work[DRAM] * physics.dram_s_per_bit, port), work[WRITE_ROWS] * point.write_row_s)
+    return once * physics.batch if dynamic else once
+
+
 @njit(cache=True)
 def layer_terms(cycles, slow, work, activation_bits, dynamic, point, physics, terms):
     """Fill ``terms`` ``(11,)`` (`LATENCY_TERMS`, s) for one repeat of a layer and one batch.
@@ -101,38 +125,30 @@ def layer_terms(cycles, slow, work, activation_bits, dynamic, point, physics, te
     ``slow`` is how much longer fewer copies of the weights take.
     """
     passes, shares = read_steps(work, point, physics)
-    batch = physics.batch
-    base = cycles * slow * batch
-    steps = physics.input_steps
+    base, steps = cycles * slow * physics.batch, physics.input_steps
     terms[T_COMPUTE] = base * point.t_cycle_s
     terms[T_SERIAL] = base * (steps - 1.0) * point.t_cycle_s
     terms[T_ROWS] = base * steps * (passes - 1.0) * point.t_cycle_s
     terms[T_SHARING] = base * steps * passes * (shares - 1.0) * point.t_cycle_s
     terms[T_SLOW] = base * steps * passes * shares * (point.t_eff_s - point.t_cycle_s)
-    working = base * steps * passes * shares * point.t_eff_s
 
-    buffers = slow * batch * max(work[IN_TILE] * point.tile_in_s, work[OUT_TILE] * point.tile_out_s)
-    noc = slow * batch * work[NOC] * physics.noc_s_per_word
-    glb = batch * work[GLB] * point.glb_s
-    dram = spilled_bits(activation_bits, point, physics) * physics.dram_s_per_bit
+    spill = spilled_bits(activation_bits, point, physics)
+    buffers, noc, glb, dram = resource_seconds(slow, work, spill, point, physics)
     slowest = max(max(buffers, noc), max(glb, dram))
-    wait = max(0.0, slowest - working)
+    wait = max(0.0, slowest - array_seconds(cycles, slow, passes, shares, point, physics))
     terms[T_BUFFER] = wait if buffers == slowest else 0.0
     terms[T_NOC] = wait if noc == slowest and buffers < slowest else 0.0
     terms[T_GLB] = wait if glb == slowest and max(buffers, noc) < slowest else 0.0
     terms[T_DRAM] = wait if max(max(buffers, noc), glb) < slowest else 0.0
 
-    port = work[PORT] * physics.noc_s_per_word
-    load = max(max(work[DRAM] * physics.dram_s_per_bit, port), work[WRITE_ROWS] * point.write_row_s)
+    load = load_seconds(work, dynamic, point, physics)
     terms[T_SWAP] = 0.0 if dynamic else load
-    terms[T_DYNAMIC] = load * batch if dynamic else 0.0
-    return glb, dram
+    terms[T_DYNAMIC] = load if dynamic else 0.0
 
 
 @njit(cache=True, inline="always")
-def conversions(cycles, work, point, physics):
+def conversions(cycles, work, passes, physics):
     """Conversions of all arrays for one repeat of a layer and one input."""
-    passes, _ = read_steps(work, point, physics)
     return cycles * work[MEAN_ARRAYS] * work[COLS] * physics.input_steps * passes
 
 
@@ -144,46 +160,61 @@ R_LATENCY, R_PERIOD, R_ADC, R_CONVERSIONS, R_MOVING, R_SPILL, R_LOADS, R_ROWS = 
 
 @njit(cache=True)
 def workload_times(
-    starts, entries, repeats, entry_basis, activation_bits, dynamic, is_sram, bits, cycles, slowed, work,
-    adc_price, point, physics, terms, total_terms, out,
+    starts, entries, repeats, entry_basis, activation_bits, dynamic, is_sram, cycles, slowed, work,
+    adc_price, point, physics, out,
 ):  # fmt: skip
-    """Sum one workload's layers into ``out`` ``(8,)`` and ``total_terms`` ``(11,)``.
+    """Sum one workload's layers into ``out`` ``(8,)``.
 
     ``starts`` is the range of this workload in ``entries`` (layer row), ``repeats`` and ``entry_basis``
-    ``(8, e, 4)``; ``cycles`` ``(k,)``, ``slowed`` ``(k,)`` and ``work`` ``(k, 11)`` belong to one structure.
+    ``(e, 4)``; ``cycles`` ``(k,)``, ``slowed`` ``(k,)`` and ``work`` ``(k, 11)`` belong to one structure.
     """
-    out[:] = 0.0
-    total_terms[:] = 0.0
-    longest, glb_busy, dram_busy = 0.0, 0.0, 0.0
+    latency, longest, glb_busy, dram_busy = 0.0, 0.0, 0.0, 0.0
+    adc, converted, moving, spilled, loads, rows = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for e in range(starts[0], starts[1]):
         k = entries[e]
-        glb, dram = layer_terms(
-            cycles[k], slowed[k], work[k], activation_bits[k], dynamic[k], point, physics, terms
-        )
-        one = 0.0
-        for t in range(N_TERMS):
-            one += terms[t]
-            total_terms[t] += terms[t] * repeats[e]
-        out[R_LATENCY] += one * repeats[e]
-        for t in range(N_WORKING, N_TERMS):
-            out[R_MOVING] += terms[t] * repeats[e]
+        passes, shares = read_steps(work[k], point, physics)
+        working = array_seconds(cycles[k], slowed[k], passes, shares, point, physics)
+        spill = spilled_bits(activation_bits[k], point, physics)
+        buffers, noc, glb, dram = resource_seconds(slowed[k], work[k], spill, point, physics)
+        wait = max(0.0, max(max(buffers, noc), max(glb, dram)) - working)
+        load = load_seconds(work[k], dynamic[k], point, physics)
+        one, repeat = working + wait + load, repeats[e]
+        latency += one * repeat
+        moving += (wait + load) * repeat
         longest = max(longest, one)
-        glb_busy += glb * repeats[e]
-        dram_busy += dram * repeats[e]
+        glb_busy += glb * repeat
+        dram_busy += dram * repeat
         price = 0.0
         for b in range(N_BASIS):
-            price += adc_price[b] * entry_basis[bits - 1, e, b]
-        converted = conversions(cycles[k], work[k], point, physics)
-        out[R_ADC] += converted * price
-        out[R_CONVERSIONS] += converted * repeats[e]
-        out[R_SPILL] += spilled_bits(activation_bits[k], point, physics) / physics.batch * repeats[e]
-        out[R_LOADS] += work[k, LOADS] * repeats[e] * (physics.batch if dynamic[k] else 1.0)
-        out[R_ROWS] = max(out[R_ROWS], work[k, ROWS])
-    if physics.limits_rows:
-        out[R_ROWS] = min(out[R_ROWS], point.rows_per_read)
-    out[R_PERIOD] = out[R_LATENCY]
+            price += adc_price[b] * entry_basis[e, b]
+        count = conversions(cycles[k], work[k], passes, physics)
+        adc += count * price
+        converted += count * repeat
+        spilled += spill * repeat
+        loads += work[k, LOADS] * repeat * (physics.batch if dynamic[k] else 1.0)
+        rows = max(rows, work[k, ROWS])
+    out[R_LATENCY], out[R_ADC], out[R_CONVERSIONS], out[R_MOVING] = latency, adc, converted, moving
+    out[R_SPILL], out[R_LOADS] = spilled / physics.batch, loads
+    out[R_ROWS] = min(rows, np.rint(1.0 / point.per_row)) if physics.limits_rows else rows
+    out[R_PERIOD] = latency
     if physics.pipelined and not is_sram:
         out[R_PERIOD] = max(longest, max(glb_busy, dram_busy))
+
+
+@njit(cache=True)
+def workload_terms(starts, entries, repeats, activation_bits, dynamic, cycles, slowed, work, point, physics, terms, total):
+    """Sum the latency terms of one workload's layers into ``total`` ``(11,)``."""
+    total[:] = 0.0
+    for e in range(starts[0], starts[1]):
+        k = entries[e]
+        layer_terms(cycles[k], slowed[k], work[k], activation_bits[k], dynamic[k], point, physics, terms)
+        for t in range(N_TERMS):
+            total[t] += terms[t] * repeats[e]
+
+
+@njit(cache=True, inline="always")
+def _point(row):
+    return Point(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], row[8])
 
 
 @njit(cache=True)
@@ -196,7 +227,7 @@ def evaluate_times(
     ``at`` is ``(2, n)``: rows in the structure and array tables; ``adc_prices`` ``(a, 4)``;
     ``points`` ``(n, 9)`` in the order of `Point`; NaN where the weights do not fit.
     """
-    terms, total = np.empty(N_TERMS), np.empty(N_TERMS)
+    terms = np.empty(N_TERMS)
     for i in range(at.shape[1]):
         s, a = at[0, i], at[1, i]
         if not fits[s]:
@@ -204,15 +235,18 @@ def evaluate_times(
             if keep_terms:
                 all_terms[i] = np.nan
             continue
-        row = points[i]
-        point = Point(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], row[8])
+        point, basis = _point(points[i]), entry_basis[bits[s] - 1]
         for w in range(results.shape[1]):
+            some = starts[w : w + 2]
             workload_times(
-                starts[w : w + 2], entries, repeats, entry_basis, activation_bits, dynamic, is_sram[i], bits[s],
-                cycles[s], slowed[s, w], work[s], adc_prices[a], point, physics, terms, total, results[i, w],
+                some, entries, repeats, basis, activation_bits, dynamic, is_sram[i],
+                cycles[s], slowed[s, w], work[s], adc_prices[a], point, physics, results[i, w],
             )  # fmt: skip
             if keep_terms:
-                all_terms[i, w] = total
+                workload_terms(
+                    some, entries, repeats, activation_bits, dynamic,
+                    cycles[s], slowed[s, w], work[s], point, physics, terms, all_terms[i, w],
+                )  # fmt: skip
 
 
 @njit(cache=True)
@@ -222,12 +256,12 @@ def layer_times(occurrence, slowed, cycles, work, activation_bits, dynamic, poin
     ``occurrence`` ``(L,)`` are layer rows; ``slowed`` ``(n, k)``, ``cycles`` ``(n, k)``, ``work`` ``(n, k, 11)``.
     """
     for i in range(len(points)):
-        row = points[i]
-        point = Point(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], row[8])
+        point = _point(points[i])
         for j in range(len(occurrence)):
             k = occurrence[j]
             layer_terms(
                 cycles[i, k], slowed[i, k], work[i, k], activation_bits[k], dynamic[k], point, physics, terms[i, j]
             )
-            convs[i, j] = conversions(cycles[i, k], work[i, k], point, physics)
+            passes, _ = read_steps(work[i, k], point, physics)
+            convs[i, j] = conversions(cycles[i, k], work[i, k], passes, physics)
             spill[i, j] = spilled_bits(activation_bits[k], point, physics) / physics.batch

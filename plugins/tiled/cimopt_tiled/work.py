@@ -15,7 +15,6 @@ from cimopt_tiled.counts import (
     COPIES,
     CYCLES,
     DRAM_BITS,
-    DRIVER_ROWS,
     GLB_BITS,
     GLB_READS,
     GLB_WORD_BITS,
@@ -220,7 +219,9 @@ def _counts_of(structures, dims, steps, dynamic, kernel, memo, scratch, out):
     for i in range(len(structures)):
         slices = (WEIGHT_BITS + structures[i, 0] - 1) // structures[i, 0]
         for k in range(len(dims)):
-            count_layer(structures[i], dims[k], steps[k], kernel.is_sram or dynamic[k], kernel, memo, scratch, out[i, k])
+            count_layer(
+                structures[i], dims[k], steps[k], kernel.is_sram or dynamic[k], kernel, memo, scratch, out[i, k]
+            )
             if dynamic[k]:
                 _move_operand(out[i, k], slices)
 
