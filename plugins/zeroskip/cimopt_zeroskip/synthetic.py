@@ -36,7 +36,7 @@ TABLE_SIZE = 4096
 ORIGINS = {"resnet18": "resnet18", "vgg11_cifar10": "vgg11"}
 
 
-@dataclass(frozen=True)
+@dataclass
 class SyntheticProfile:
     """Same interface as `cimopt_zeroskip.profile.Profile`, ones drawn instead of counted.
 
@@ -55,6 +55,9 @@ class SyntheticProfile:
     seed: int = 0
     synthetic = True
 
+    def __post_init__(self) -> None:
+        self._counts: dict[tuple[int, int, bytes], np.ndarray] = {}
+
     @property
     def input_bits(self) -> int:
         return len(self.densities[0])
@@ -72,11 +75,15 @@ class SyntheticProfile:
 
     def counts(self, index: int, mapped: MappedLayer, image: int) -> np.ndarray:
         """Ones int16 ``(patches, blocks, input_bits)``; the same every time for the same blocks."""
-        rng = np.random.default_rng([self.seed, index, image, mapped.blocks, mapped.rows])
-        return beta_binomial(rng, mapped.patches, mapped.block_rows, self.densities[index])
+        key = (index, image, mapped.bounds.tobytes())
+        if key not in self._counts:
+            rng = np.random.default_rng([self.seed, index, image, mapped.blocks, mapped.rows])
+            self._counts[key] = beta_binomial(rng, mapped.patches, mapped.block_rows, self.densities[index])
+        return self._counts[key]
 
     def forget(self) -> None:
-        """Nothing is kept."""
+        """Drop the kept counts."""
+        self._counts.clear()
 
 
 def beta_binomial(
