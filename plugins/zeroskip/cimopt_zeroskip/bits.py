@@ -89,7 +89,9 @@ def popcounts(patches: np.ndarray, *, rows_per_block: int, input_bits: int = 8) 
     return counts.astype(np.int32)
 
 
-def cost_table(rows: int, rows_per_read: int | np.ndarray, input_bits: int, weight_bits: int, floor: int = 1) -> np.ndarray:
+def cost_table(
+    rows: int, rows_per_read: int | np.ndarray, input_bits: int, weight_bits: int, floor: int = 1
+) -> np.ndarray:
     """Cycles of plane k when n ones are on, int64 ``(input_bits, rows + 1)``: sum over columns of
     ``max(floor, ceil(n / rows_per_read[k, j]))``. ``floor`` 0 skips empty planes altogether.
     """

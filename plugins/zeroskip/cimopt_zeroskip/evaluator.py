@@ -65,8 +65,8 @@ class ZeroSkipEvaluator(Evaluator):
     ) -> None:
         """See conf/evaluator/zeroskip.yaml for every setting."""
         self.settings = Settings(
-            profiles or {}, fidelity, images, synthetic_images, synthetic_seed, skip, used_rows_only, floor, weight_bits,
-            groups, row_order, include_linear, dynamic_layers, arrays_per_pe, system, network or {},
+            profiles or {}, fidelity, images, synthetic_images, synthetic_seed, skip, used_rows_only, floor,
+            weight_bits, groups, row_order, include_linear, dynamic_layers, arrays_per_pe, system, network or {},
         )  # fmt: skip
         self._components = ComponentTables()
         self._networks: dict[str, Network] = {}
@@ -221,7 +221,9 @@ class ZeroSkipEvaluator(Evaluator):
         seconds = designs["t_cycle_ns"] * 1e-9
         tables = {}
         for workload in workloads:
-            titles = tuple(m.name for m in self.network(workload).mapped(self.spec(designs.row(0)))) if len(designs) else ()
+            titles = (
+                tuple(m.name for m in self.network(workload).mapped(self.spec(designs.row(0)))) if len(designs) else ()
+            )
             columns = ("energy_j", "latency_s", "cycles", "arrays", "stall", "utilization")
             values = {name: np.full((len(designs), len(titles)), np.nan) for name in columns}
             for i in np.flatnonzero(reason == 0):

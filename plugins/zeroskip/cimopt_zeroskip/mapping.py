@@ -219,6 +219,8 @@ def check_map(full: np.ndarray, layer: Layer) -> None:
     for axis, what in ((0, "height"), (1, "width")):
         need = (layer.out_map[axis] - 1) * layer.stride[axis] + (layer.kernel[axis] - 1) * layer.dilation[axis] + 1
         if full.shape[axis] < need:
-            raise InputError(f"layer '{layer.name}': padded input {what} {full.shape[axis]} is below the {need} it needs")
+            raise InputError(
+                f"layer '{layer.name}': padded input {what} {full.shape[axis]} is below the {need} it needs"
+            )
     if full.shape[2] != layer.in_channels:
         raise InputError(f"layer '{layer.name}': input has {full.shape[2]} channels, the layer {layer.in_channels}")

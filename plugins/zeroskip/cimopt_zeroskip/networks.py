@@ -82,14 +82,15 @@ def stationary_layers(workload: Workload, settings: Settings) -> tuple[Layer, ..
     dynamic = [layer.name for layer in workload.layers if layer.dynamic]
     if dynamic and settings.dynamic_layers == "refuse":
         raise InputError(
-            f"workload '{workload.name}' multiplies activations (layer '{dynamic[0]}'): arrays hold stationary weights; "
-            "evaluator.zeroskip.dynamic_layers=exclude leaves such layers out"
+            f"workload '{workload.name}' multiplies activations (layer '{dynamic[0]}'): arrays hold stationary "
+            "weights; evaluator.zeroskip.dynamic_layers=exclude leaves such layers out"
         )
     kinds = ("conv", "linear") if settings.include_linear else ("conv",)
     kept = tuple(layer for layer in workload.layers if not layer.dynamic and layer.kind in kinds)
     if not kept:
         raise InputError(
-            f"workload '{workload.name}' has no convolution; evaluator.zeroskip.include_linear=true maps its linear layers"
+            f"workload '{workload.name}' has no convolution; evaluator.zeroskip.include_linear=true maps its "
+            "linear layers"
         )
     return kept
 

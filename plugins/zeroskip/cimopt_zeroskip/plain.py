@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 
 import numpy as np
 
@@ -28,9 +29,7 @@ def count_planes(
 def _runs(bounds: np.ndarray) -> tuple[np.ndarray, list[int]]:
     """Starts of runs of at most 255 rows, and the block each belongs to."""
     pairs = [
-        (start, b)
-        for b, (low, high) in enumerate(zip(bounds[:-1], bounds[1:], strict=True))
-        for start in range(low, high, LANE_ROWS)
+        (start, b) for b, (low, high) in enumerate(itertools.pairwise(bounds)) for start in range(low, high, LANE_ROWS)
     ]
     return np.array([start for start, _ in pairs]), [b for _, b in pairs]
 

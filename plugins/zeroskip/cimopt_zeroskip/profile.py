@@ -64,7 +64,9 @@ class Profile:
             raise InputError(f"profile '{self.name}' has no layers")
         for one in self.layers:
             if one.tensor not in self.tensors:
-                raise InputError(f"profile '{self.name}': layer '{one.layer.name}' names the absent tensor '{one.tensor}'")
+                raise InputError(
+                    f"profile '{self.name}': layer '{one.layer.name}' names the absent tensor '{one.tensor}'"
+                )
         if len({len(t) for t in self.tensors.values()}) != 1:
             raise InputError(f"profile '{self.name}': tensors hold different numbers of images")
         self._counts: dict[tuple[int, int, str, bytes], np.ndarray] = {}
@@ -121,7 +123,13 @@ class Profile:
 
 def _shape(layer: Layer) -> tuple:
     """What decides a layer's patches; a linear layer on one position equals a 1x1 convolution."""
-    return (layer.in_channels, layer.out_channels, layer.groups, layer.out_map, *(getattr(layer, k) for k in _PAIRS[:4]))
+    return (
+        layer.in_channels,
+        layer.out_channels,
+        layer.groups,
+        layer.out_map,
+        *(getattr(layer, k) for k in _PAIRS[:4]),
+    )
 
 
 def save(profile: Profile, path: str | os.PathLike[str], *, small: bool = False) -> None:
@@ -138,7 +146,12 @@ def save(profile: Profile, path: str | os.PathLike[str], *, small: bool = False)
 
 def _meta(profile: Profile) -> dict[str, Any]:
     layers = [
-        {"tensor": p.tensor, "zero_point": p.zero_point, "step": p.step, "layer": {k: getattr(p.layer, k) for k in _LAYER_KEYS}}
+        {
+            "tensor": p.tensor,
+            "zero_point": p.zero_point,
+            "step": p.step,
+            "layer": {k: getattr(p.layer, k) for k in _LAYER_KEYS},
+        }
         for p in profile.layers
     ]
     return {
@@ -161,11 +174,15 @@ def load(path: str | os.PathLike[str] | Any) -> Profile:
     except FileNotFoundError as error:
         raise InputError(f"there is no profile {path}") from error
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} is no activation profile ({error}); make one with: cimopt profile MODEL.onnx --images DIR") from error
+        raise InputError(
+            f"{path} is no activation profile ({error}); make one with: cimopt profile MODEL.onnx --images DIR"
+        ) from error
     if not isinstance(meta, dict) or meta.get("format") != FORMAT:
         raise InputError(f"{path} is no activation profile (its meta names no {FORMAT})")
     if meta["version"] != FORMAT_VERSION:
-        raise InputError(f"{path} is a profile of version {meta['version']}; this program reads version {FORMAT_VERSION}")
+        raise InputError(
+            f"{path} is a profile of version {meta['version']}; this program reads version {FORMAT_VERSION}"
+        )
     layers = tuple(
         ProfiledLayer(_layer(one["layer"]), one["tensor"], one["zero_point"], one["step"]) for one in meta["layers"]
     )

@@ -7,6 +7,7 @@ them, and every column's sum is digitised, shifted and added (Breaking Barriers,
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,7 +76,7 @@ def _driven(on: np.ndarray, spec: ArraySpec) -> list[np.ndarray]:
 def layer_output(patches: np.ndarray, weights: np.ndarray, spec: ArraySpec, bounds: np.ndarray) -> np.ndarray:
     """Sums of all blocks, int64 ``(patches, outputs)``: patches ``(patches, rows)``, weights ``(rows, outputs)``."""
     out = np.zeros((len(patches), weights.shape[1]), dtype=np.int64)
-    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+    for low, high in itertools.pairwise(bounds):
         for p, patch in enumerate(patches):
             out[p] += read_block(patch[low:high], weights[low:high], spec).sums
     return out

@@ -40,15 +40,21 @@ class Settings:
 
     def __post_init__(self) -> None:
         for key, allowed in (
-            ("fidelity", FIDELITIES), ("groups", GROUP_POLICIES), ("row_order", ROW_ORDERS), ("dynamic_layers", DYNAMIC),
-            ("floor", (0, 1)),
+            ("fidelity", FIDELITIES), ("groups", GROUP_POLICIES), ("row_order", ROW_ORDERS),
+            ("dynamic_layers", DYNAMIC), ("floor", (0, 1)),
         ):  # fmt: skip
             if getattr(self, key) not in allowed:
                 raise unknown_name(f"evaluator.zeroskip.{key}", getattr(self, key), allowed)
         for key in ("skip", "used_rows_only", "include_linear", "system"):
             if not isinstance(getattr(self, key), bool):
                 raise InputError(f"evaluator.zeroskip.{key}={getattr(self, key)!r} must be true or false")
-        for key, low in (("synthetic_images", 1), ("synthetic_seed", 0), ("weight_bits", 1), ("arrays_per_pe", 1), ("images", 1)):
+        for key, low in (
+            ("synthetic_images", 1),
+            ("synthetic_seed", 0),
+            ("weight_bits", 1),
+            ("arrays_per_pe", 1),
+            ("images", 1),
+        ):
             value = getattr(self, key)
             if not (type(value) is int and value >= low) and not (key == "images" and value is None):
                 raise InputError(f"evaluator.zeroskip.{key}={value!r} must be a whole number >= {low}")

@@ -165,6 +165,4 @@ def _estimates() -> dict[tuple[str, int], tuple[float, ...]]:
     """Published estimates: (network, layer) -> share of ones per plane."""
     with (Path(__file__).with_name("data") / "plane_densities.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    return {
-        (row["network"], int(row["layer"])): tuple(float(row[f"plane{k}"]) for k in range(8)) for row in rows
-    }
+    return {(row["network"], int(row["layer"])): tuple(float(row[f"plane{k}"]) for k in range(8)) for row in rows}

@@ -133,7 +133,7 @@ class TraceWork(LayerWork):
 
 @dataclass(frozen=True)
 class Histogram:
-    """Counts of op-cycle values: ``values`` ``(v,)``, ``counts`` ``(blocks, v)``, ``sync`` ``(v,)``, over ``images``."""
+    """Counts of op-cycle values over ``images``: ``values`` ``(v,)``, ``counts`` ``(blocks, v)``, ``sync`` ``(v,)``."""
 
     mapped: MappedLayer
     values: np.ndarray
@@ -231,7 +231,9 @@ def uniform_work(mapped: MappedLayer, ones: np.ndarray | None = None) -> Uniform
     return UniformWork(mapped, each, np.asarray(known, dtype=np.float64))
 
 
-def trace_work(profile: Profile, index: int, mapped: MappedLayer, images: list[int], *, compiled: bool = True) -> LayerWork:
+def trace_work(
+    profile: Profile, index: int, mapped: MappedLayer, images: list[int], *, compiled: bool = True
+) -> LayerWork:
     """Exact work of one profiled layer on the chosen images (without skipping: `UniformWork`)."""
     spec = mapped.spec
     table = cost_table(spec.xbar_rows, spec.rows_per_read, profile.input_bits, spec.cols_per_adc, spec.floor)

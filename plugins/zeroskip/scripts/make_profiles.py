@@ -64,7 +64,8 @@ def fetch(cache: Path) -> None:
         if archive.suffix == ".whl":
             zipfile.ZipFile(archive).extractall(target)
         else:
-            tarfile.open(archive).extractall(target, filter="data")
+            with tarfile.open(archive) as file:
+                file.extractall(target, filter="data")
 
 
 def find(cache: Path, pattern: str) -> Path:
@@ -181,9 +182,7 @@ def make(name: str, cache: Path, count: int) -> Profile:
         "input": f"{size} x {size}, BGR minus (104, 117, 123)",
         "made_by": "plugins/zeroskip/scripts/make_profiles.py",
     }
-    profile = profile_model(
-        model, prepare(pixels, CAFFE, first, 3), name=name, percentile=PERCENTILE, provenance=notes
-    )
+    profile = profile_model(model, prepare(pixels, CAFFE, first, 3), name=name, percentile=PERCENTILE, provenance=notes)
     return without_classifier(profile)
 
 
@@ -192,7 +191,11 @@ def without_classifier(profile: Profile) -> Profile:
     kept = tuple(p for p in profile.layers if p.layer.kind == "conv")
     used = {p.tensor for p in kept}
     return Profile(
-        profile.name, kept, {k: t for k, t in profile.tensors.items() if k in used}, profile.input_bits, profile.provenance
+        profile.name,
+        kept,
+        {k: t for k, t in profile.tensors.items() if k in used},
+        profile.input_bits,
+        profile.provenance,
     )
 
 

@@ -101,9 +101,7 @@ def test_patches_are_convolution_windows(case):
     rng = np.random.default_rng(seed)
     size = rng.integers(6, 9, 2)
     image = rng.integers(0, 256, (*size, groups * per_group)).astype(np.uint8)
-    out = tuple(
-        int((size[i] + 2 * pad - (k - 1) * dilation - 1) // stride + 1) for i, k in enumerate((kh, kw))
-    )
+    out = tuple(int((size[i] + 2 * pad - (k - 1) * dilation - 1) // stride + 1) for i, k in enumerate((kh, kw)))
     layer = Layer(
         "c", "conv", groups * per_group, groups, (kh, kw), (stride,) * 2, (pad,) * 4, (dilation,) * 2, groups, out
     )
@@ -113,7 +111,10 @@ def test_patches_are_convolution_windows(case):
     ]
     assert im2col(image, layer).tolist() == expected
     other = im2col(image, layer, order="ckk")
-    order = np.lexsort([row_taps(layer, "ckk")[i] for i in (2, 1, 0)]), np.lexsort([row_taps(layer, "kkc")[i] for i in (2, 1, 0)])
+    order = (
+        np.lexsort([row_taps(layer, "ckk")[i] for i in (2, 1, 0)]),
+        np.lexsort([row_taps(layer, "kkc")[i] for i in (2, 1, 0)]),
+    )
     assert np.array_equal(other[:, order[0]], im2col(image, layer)[:, order[1]])
 
 

@@ -49,7 +49,11 @@ def test_every_run_has_the_oracles_cycles_busy_and_stall(oracle):
             times = op_cycles(ones, rows_per_read=per_read, weight_bits=8, skip=bool(run["skip"]), rows_per_block=128)
             for compiled in (True, False):
                 mine = simulate(
-                    times, run["alloc"], dataflow=run["mode"], arrays_per_block=case["arrays_per_block"], compiled=compiled
+                    times,
+                    run["alloc"],
+                    dataflow=run["mode"],
+                    arrays_per_block=case["arrays_per_block"],
+                    compiled=compiled,
                 )
                 assert mine.cycles == run["ideal_cycle"], (case["name"], run["mode"], run["alloc"])
                 assert mine.stall == run["ideal_stall_array_cycles"]

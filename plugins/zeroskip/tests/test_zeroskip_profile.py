@@ -26,7 +26,10 @@ SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "profiles"
 def small() -> Profile:
     """Two layers on two random images; they share no tensor."""
     rng = np.random.default_rng(1)
-    maps = {"a": rng.integers(0, 256, (2, 6, 6, 24)).astype(np.uint8), "b": rng.integers(0, 9, (2, 6, 6, 64)).astype(np.uint8)}
+    maps = {
+        "a": rng.integers(0, 256, (2, 6, 6, 24)).astype(np.uint8),
+        "b": rng.integers(0, 9, (2, 6, 6, 64)).astype(np.uint8),
+    }
     first = Layer("first", "conv", 24, 64, (3, 3), (1, 1), (1,) * 4, out_map=(6, 6))
     second = Layer("second", "conv", 64, 16, (1, 1), (2, 2), out_map=(3, 3))
     layers = (ProfiledLayer(first, "a", zero_point=7, step=0.5), ProfiledLayer(second, "b"))
@@ -82,7 +85,9 @@ def test_layers_are_found_by_name_then_by_shape(small):
         small.find(Layer("fc", "linear", 64, 10), set())
 
 
-@pytest.mark.parametrize(("name", "layers", "arrays"), [("resnet50_thin", 53, 2940), ("vgg16_trunk", 13, 7192), ("squeezenet", 26, 707)])
+@pytest.mark.parametrize(
+    ("name", "layers", "arrays"), [("resnet50_thin", 53, 2940), ("vgg16_trunk", 13, 7192), ("squeezenet", 26, 707)]
+)
 def test_shipped_profiles(name, layers, arrays):
     profile = load_shipped(name)
     assert name in shipped()

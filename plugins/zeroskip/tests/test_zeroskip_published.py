@@ -100,9 +100,7 @@ def test_closed_form_bottleneck_within_its_stated_error(network):
             assert mine == pytest.approx(theirs, rel=CLOSED_FORM_ERROR[network]), (n, name)
 
 
-@pytest.mark.parametrize(
-    ("network", "ratios"), [("resnet18", (8.83, 7.46, 1.290)), ("vgg11", (7.04, 3.50, 1.184))]
-)
+@pytest.mark.parametrize(("network", "ratios"), [("resnet18", (8.83, 7.46, 1.290)), ("vgg11", (7.04, 3.50, 1.184))])
 def test_headline_ratios_at_24576_arrays(network, ratios):
     cycles = {
         name: plan_and_run(published_works(network, skip=skip), 24576, policy, dataflow).cycles

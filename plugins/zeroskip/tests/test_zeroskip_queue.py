@@ -97,7 +97,12 @@ def test_a_tail_costs_less_without_the_barrier():
 
 @pytest.mark.parametrize(
     ("copies", "dataflow", "named"),
-    [(0, "layer", ">= 1"), ([1, 2], "layer", "one whole number"), ([1], "block", "2 whole numbers"), (1, "blok", "block")],
+    [
+        (0, "layer", ">= 1"),
+        ([1, 2], "layer", "one whole number"),
+        ([1], "block", "2 whole numbers"),
+        (1, "blok", "block"),
+    ],
 )
 def test_wrong_copies_are_refused(copies, dataflow, named):
     with pytest.raises(InputError, match=named):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -70,7 +71,7 @@ def test_reads_take_the_cycles_of_the_model_and_fit_the_converter(squeezenet, sp
     how = {"weight_bits": spec.cols_per_adc, "rows_per_block": spec.xbar_rows, "floor": spec.floor}
     cycles = op_cycles(ones, rows_per_read=spec.rows_per_read, skip=spec.skip, **how)
     for p, patch in enumerate(patches):
-        for b, (low, high) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+        for b, (low, high) in enumerate(itertools.pairwise(bounds)):
             block = read_block(patch[low:high], flat[low:high], spec)
             assert block.cycles == cycles[p, b]
             assert block.largest <= spec.rows_per_read * (2**spec.bits_per_cell - 1)

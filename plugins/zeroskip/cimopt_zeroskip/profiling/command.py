@@ -27,7 +27,9 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("model", type=Path, metavar="MODEL.onnx", help="network with one image input")
     p.add_argument("--images", type=Path, required=True, metavar="DIR", help="folder of images (used in order of name)")
     p.add_argument("--out", type=Path, help="file to write (default: MODEL.npz in this folder)")
-    p.add_argument("--workload", type=Path, metavar="FILE.yaml", help="also write the network's layers as a workload file")
+    p.add_argument(
+        "--workload", type=Path, metavar="FILE.yaml", help="also write the network's layers as a workload file"
+    )
     p.add_argument("--name", help="name in the profile (default: the model file's)")
     p.add_argument("--limit", type=int, metavar="N", help="use at most N images")
     p.add_argument("--bits", type=int, default=8, help="bits of an input (default 8)")
@@ -36,7 +38,9 @@ def parser() -> argparse.ArgumentParser:
         help="scale of a tensor: 100 = its largest value (default), 99.9 clips the top 0.1 %%",
     )  # fmt: skip
     p.add_argument("--size", type=int, nargs="+", help="height [width] of the input, where the model leaves it open")
-    p.add_argument("--scale", type=float, default=1 / 255, help="pixels 0..255 are multiplied by this first (default 1/255)")
+    p.add_argument(
+        "--scale", type=float, default=1 / 255, help="pixels 0..255 are multiplied by this first (default 1/255)"
+    )
     p.add_argument("--mean", type=float, nargs="+", default=[0.485, 0.456, 0.406], help="then subtracted, per channel")
     p.add_argument("--std", type=float, nargs="+", default=[0.229, 0.224, 0.225], help="then divided by, per channel")
     p.add_argument("--bgr", action="store_true", help="channels in the order blue, green, red")
@@ -66,10 +70,11 @@ def _profile(options: argparse.Namespace) -> str:
     how = images.Preparation(options.scale, tuple(options.mean), tuple(options.std), options.bgr)
     batch = images.prepare([images.read_image(f, size) for f in files], how, first, channels)
     name = options.name or options.model.stem
+    order = "BGR" if how.bgr else "RGB"
     notes = {
         "network": f"{options.model.name} sha256 {onnx_run.sha256(options.model)}",
         "images": [f"{f.name} sha256 {onnx_run.sha256(f)[:16]}" for f in files],
-        "input": f"{size[0]}x{size[1]}, scale {how.scale:g}, mean {how.mean}, std {how.std}, {'BGR' if how.bgr else 'RGB'}",
+        "input": f"{size[0]}x{size[1]}, scale {how.scale:g}, mean {how.mean}, std {how.std}, {order}",
         "licence": options.licence or "not stated",
     }
     profile = onnx_run.profile_model(

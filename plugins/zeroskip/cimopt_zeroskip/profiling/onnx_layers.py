@@ -28,8 +28,7 @@ def weighted_nodes(model: Any) -> tuple[list[WeightedNode], list[str]]:
     """Nodes in graph order, and notes on those that are left out (products of two activations)."""
     from onnx import helper
 
-    weights = {i.name: tuple(i.dims) for i in model.graph.initializer}
-    weights |= _constants(model)
+    weights = stored_shapes(model)
     found, left_out = [], []
     for i, node in enumerate(model.graph.node):
         if node.op_type not in KINDS:
@@ -43,14 +42,21 @@ def weighted_nodes(model: Any) -> tuple[list[WeightedNode], list[str]]:
     return found, left_out
 
 
-def _constants(model: Any) -> dict[str, tuple[int, ...]]:
-    """Outputs of Constant nodes, and of nodes that only reshape stored values, with their shapes."""
-    shapes = {}
+def stored_shapes(model: Any) -> dict[str, tuple[int, ...]]:
+    """Shapes of stored values and of whatever is computed from stored values alone, by name."""
+    from onnx import shape_inference
+
+    shapes = {i.name: tuple(i.dims) for i in model.graph.initializer}
+    inferred = {
+        v.name: tuple(d.dim_value for d in v.type.tensor_type.shape.dim)
+        for v in shape_inference.infer_shapes(model).graph.value_info
+    }
+    known = set(shapes)
     for node in model.graph.node:
-        if node.op_type == "Constant":
-            for a in node.attribute:
-                if a.name == "value":
-                    shapes[node.output[0]] = tuple(a.t.dims)
+        # Constant nodes have no inputs at all; optional inputs that are left out have an empty name.
+        if all(name in known or not name for name in node.input):
+            known.update(node.output)
+            shapes |= {name: inferred[name] for name in node.output if name in inferred}
     return shapes
 
 
@@ -61,7 +67,9 @@ def to_layer(node: WeightedNode, value: np.ndarray) -> tuple[Layer, np.ndarray]:
 
 def _conv(node: WeightedNode, value: np.ndarray) -> tuple[Layer, np.ndarray]:
     if value.ndim != 4:
-        raise InputError(f"convolution '{node.name}' has an input of {value.ndim} dimensions; only 2-d convolutions are supported")
+        raise InputError(
+            f"convolution '{node.name}' has an input of {value.ndim} dimensions; only 2-d convolutions are supported"
+        )
     kernel, get = node.weight_shape[2:], node.attributes.get
     stride, dilation = tuple(get("strides", (1, 1))), tuple(get("dilations", (1, 1)))
     padding = _padding(node, value.shape[2:], kernel, stride, dilation)
@@ -84,7 +92,8 @@ def _padding(node: WeightedNode, size, kernel, stride, dilation) -> tuple[int, i
     if mode == "VALID":
         return (0, 0, 0, 0)
     total = [
-        max(0, (-(-size[i] // stride[i]) - 1) * stride[i] + (kernel[i] - 1) * dilation[i] + 1 - size[i]) for i in range(2)
+        max(0, (-(-size[i] // stride[i]) - 1) * stride[i] + (kernel[i] - 1) * dilation[i] + 1 - size[i])
+        for i in range(2)
     ]
     small = [t // 2 for t in total]
     large = [t - s for t, s in zip(total, small, strict=True)]

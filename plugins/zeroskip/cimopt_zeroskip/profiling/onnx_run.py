@@ -32,7 +32,7 @@ def read_model(path: Path) -> Any:
     try:
         return onnx.load(str(path))
     except Exception as error:  # protobuf's own kinds of errors
-        raise InputError(f"{path} cannot be read as an ONNX model ({type(error).__name__})") from error
+        raise InputError(f"{path} cannot be read as an ONNX model ({str(error).splitlines()[0][:120]})") from error
 
 
 def input_shape(model: Any) -> list[int | None]:
@@ -40,7 +40,9 @@ def input_shape(model: Any) -> list[int | None]:
     stored = {i.name for i in model.graph.initializer}
     inputs = [i for i in model.graph.input if i.name not in stored]
     if len(inputs) != 1:
-        raise InputError(f"the model has {len(inputs)} inputs ({', '.join(i.name for i in inputs)}); one image input is needed")
+        raise InputError(
+            f"the model has {len(inputs)} inputs ({', '.join(i.name for i in inputs)}); one image input is needed"
+        )
     dims = inputs[0].type.tensor_type.shape.dim
     if len(dims) != 4:
         raise InputError(f"the model's input '{inputs[0].name}' has {len(dims)} dimensions; an image batch has 4")
@@ -76,7 +78,9 @@ def profile_model(
             tensors[names[key]] = quantise(maps, bits, percentile)
         codes = tensors[names[key]]
         layers.append(ProfiledLayer(layer, names[key], codes.zero_point, codes.step))
-    notes = dict(provenance or {}) | {"quantisation": f"unsigned {bits} bits, scale: percentile {percentile:g} per tensor"}
+    notes = dict(provenance or {}) | {
+        "quantisation": f"unsigned {bits} bits, scale: percentile {percentile:g} per tensor"
+    }
     if left_out:
         notes["left_out"] = left_out
     return Profile(name, tuple(layers), {k: c.values for k, c in tensors.items()}, bits, notes)

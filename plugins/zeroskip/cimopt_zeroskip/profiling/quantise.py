@@ -34,6 +34,6 @@ def quantise(values: np.ndarray, bits: int, percentile: float = 100.0) -> Codes:
     low = min(0.0, float(np.percentile(values, 100 - percentile))) if values.min() < 0 else 0.0
     codes = (1 << bits) - 1
     step = (max(top, 0.0) - low) / codes or 1.0
-    zero = int(round(-low / step))
+    zero = round(-low / step)
     kind = np.uint8 if bits <= 8 else np.uint16
     return Codes(np.clip(np.rint(values / step) + zero, 0, codes).astype(kind), zero, step)
