@@ -70,12 +70,19 @@ TABLE_IV = (
 
 @dataclass(frozen=True)
 class FourPhaseSettings:
-    """`pool` = P_H, `start` = P_E, `population` = P_GA; the paper's values."""
+    """`pool` = P_H, `start` = P_E, `population` = P_GA; the defaults are the paper's.
+
+    `start_by_score_only`: the first phase's members are the lowest scores, limits ignored (paper), else
+    feasibility counts from the beginning. `precheck_offspring`: children that the cheap precheck
+    refuses are bred again instead of being evaluated; the paper filters the start pool only.
+    """
 
     pool: int = 1000
     start: int = 500
     population: int = 40
     phases: tuple[Phase, ...] = TABLE_IV
+    start_by_score_only: bool = True
+    precheck_offspring: bool = False
 
     def __post_init__(self) -> None:
         for key in ("pool", "start", "population"):
@@ -117,7 +124,7 @@ def propose(
     missing = settings.population
     if len(parents) >= 2:
         for _ in range(MATING_ROUNDS):
-            new = seen.add_new(_mate(space, phase, parents, missing, rng))[:missing]
+            new = seen.add_new(_accepted(_mate(space, phase, parents, missing, rng), settings, precheck))[:missing]
             children.append(new)
             missing -= len(new)
             if missing == 0:
@@ -141,7 +148,7 @@ def _population(settings: FourPhaseSettings, generation: int, archive: Archive) 
     index, first = settings.phase_of(generation)
     boundary = settings.start + (first - 1) * settings.population
     earlier = np.flatnonzero(archive.number < boundary)
-    members = _phase_start(archive, earlier, settings.population, by_score_only=index == 0)
+    members = _phase_start(archive, earlier, settings.population, by_score_only=settings.start_by_score_only and index == 0)
     offspring = np.flatnonzero(archive.number >= boundary)
     pool = archive.take(np.concatenate([members, offspring]))
     return pool.take(pool.ranked()[: settings.population])
@@ -154,6 +161,13 @@ def _phase_start(archive: Archive, rows: np.ndarray, n: int, *, by_score_only: b
     if by_score_only:  # the paper ranks the start designs by score alone, limits ignored
         ranked = ranked[np.lexsort((some.violations[ranked], some.values[ranked]))]
     return rows[ranked[:n]]
+
+
+def _accepted(genes: np.ndarray, settings: FourPhaseSettings, precheck: Precheck | None) -> np.ndarray:
+    """The children worth evaluating."""
+    if not settings.precheck_offspring or precheck is None:
+        return genes
+    return genes[precheck(genes) <= 0]
 
 
 def _mate(space: GeneSpace, phase: Phase, parents: Archive, n: int, rng: np.random.Generator) -> np.ndarray:

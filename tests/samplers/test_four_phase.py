@@ -13,9 +13,21 @@ from cimopt.testing import SamplerContract, space_named
 SMALL = FourPhaseSettings(pool=200, start=60, population=20)
 
 
+def second_gene_over_three(genes):
+    return genes[:, 1] - 3.0
+
+
 class TestFourPhase(SamplerContract):
     def make(self, space, seed):
         return FourPhaseSampler(space, seed=seed, settings=SMALL)
+
+
+class TestFourPhaseOurs(SamplerContract):
+    def make(self, space, seed):
+        from cimopt.compose import compose
+
+        settings = compose(["sampler=four_phase"])["sampler"]["settings"]
+        return build(space, {**settings, "pool": 200, "start": 60, "population": 20}, seed, second_gene_over_three)
 
 
 class TestFourPhaseOfThePaper(SamplerContract):
@@ -51,6 +63,17 @@ def test_start_pool_holds_only_designs_that_pass_the_precheck():
     genes = sampler.propose(space, 0, Archive.empty(space.n_genes))
     assert len(genes) == 500
     assert (genes[:, 3] <= 2).all()
+
+
+def test_offspring_pass_the_precheck_when_asked():
+    space = space_named("rram")
+    settings = FourPhaseSettings(pool=200, start=60, population=20, precheck_offspring=True)
+    sampler = FourPhaseSampler(space, seed=1, settings=settings, precheck=lambda genes: genes[:, 3] - 2.0)
+    genes = sampler.propose(space, 0, Archive.empty(space.n_genes))
+    archive = Archive(np.arange(60), genes, genes.sum(axis=1) * 1.0, np.zeros(60))
+    children = sampler.propose(space, 1, archive)
+    assert len(children) == 20
+    assert (children[:, 3] <= 2).all()
 
 
 def test_a_tight_precheck_is_topped_up_with_other_designs():
