@@ -19,7 +19,6 @@ demo: $(VENV)/.ready
 	$(BIN)/cimopt search runner=ray
 
 test: $(VENV)/.ready
-	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q
 
 lint: $(VENV)/.ready

@@ -108,6 +108,7 @@ def search(
     rooms: Rooms, folder: Path, launch_folder: Path, listener: Listener, on_open: Callable[[StoredStudy], None]
 ) -> SearchRun:
     """Run or resume one study in `folder`. `on_open` gets the opened study before the first evaluation."""
+    began = time.perf_counter()
     lock = FolderLock(folder)
     try:
         with make_runner(rooms.config) as runner:
@@ -115,7 +116,7 @@ def search(
             sampler = make_sampler(rooms)
             stored = StoredStudy(rooms, sampler, folder)
             on_open(stored)
-            return _Search(rooms, stored, sampler, evaluator, listener).run()
+            return _Search(rooms, stored, sampler, evaluator, listener, began).run()
     finally:
         lock.release()
 
@@ -137,13 +138,14 @@ class _Search:
 
     def __init__(
         self, rooms: Rooms, stored: StoredStudy, sampler: GenerationalSampler | BatchAsked, evaluator: Wrapper, listener: Listener,
+        began: float,
     ) -> None:  # fmt: skip
         self.rooms, self.stored, self.sampler = rooms, stored, sampler
         self.evaluator, self.listener = evaluator, listener
         self.ledger, self.history = Ledger(), []
-        self.seconds = {"sampling": 0.0, "evaluation": 0.0, "storage": 0.0}
+        self.began = began
+        self.seconds = {"setup": time.perf_counter() - began, "sampling": 0.0, "evaluation": 0.0, "storage": 0.0}
         self.per_trial = isinstance(sampler, BatchAsked) or is_slow(rooms.chain)
-        self.began = time.perf_counter()
 
     def run(self) -> SearchRun:
         interrupted = False

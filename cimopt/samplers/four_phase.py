@@ -148,7 +148,9 @@ def _population(settings: FourPhaseSettings, generation: int, archive: Archive) 
     index, first = settings.phase_of(generation)
     boundary = settings.start + (first - 1) * settings.population
     earlier = np.flatnonzero(archive.number < boundary)
-    members = _phase_start(archive, earlier, settings.population, by_score_only=settings.start_by_score_only and index == 0)
+    members = _phase_start(
+        archive, earlier, settings.population, by_score_only=settings.start_by_score_only and index == 0
+    )
     offspring = np.flatnonzero(archive.number >= boundary)
     pool = archive.take(np.concatenate([members, offspring]))
     return pool.take(pool.ranked()[: settings.population])
