@@ -82,7 +82,7 @@ def _copies_to_reach(work: np.ndarray, bottleneck: float) -> np.ndarray:
 
 
 def allocate_exact(
-    fewest: Callable[[int, np.ndarray], np.ndarray],
+    fewest: Callable[[int, np.ndarray, np.ndarray], np.ndarray],
     cycles: Callable[[np.ndarray], np.ndarray],
     work: Sequence[float],
     sizes: Sequence[int],
@@ -95,24 +95,29 @@ def allocate_exact(
     whole number L is found by bisection, from above by the greedy's cycles.
 
     Args:
-        fewest: ``(L, low)`` -> fewest copies per unit with cycles <= L, at least ``low``; 0 where none does.
+        fewest: ``(L, low, high)`` -> fewest copies per unit with cycles <= L, 0 where none does; the numbers are
+            known to be at least ``low`` and at most ``high`` (0: not known).
         cycles: copies ``(units,)`` -> cycles ``(units,)``.
         work, sizes, n_arrays: as for `allocate`.
     """
     size = np.asarray(sizes, dtype=np.int64)
     best = allocate(work, size, n_arrays)
-    high = int(np.ceil(cycles(best).max()))
-    # Every unit is known to need `floor` copies for any bottleneck still open.
-    floor = np.ones(len(size), dtype=np.int64)
+    greedy, ends = best, cycles(best)
+    high = int(np.ceil(ends.max()))
+    # For any bottleneck still open a unit needs at least `least` and at most `most` copies.
+    least, most = np.ones(len(size), dtype=np.int64), np.zeros(len(size), dtype=np.int64)
     low = _open_bound(np.asarray(work, dtype=np.float64), size, n_arrays, high)
     while high - low > 1:
         middle = (low + high) // 2
-        needed = fewest(middle, floor)
+        # The greedy's own run already tells for every unit whether its copies suffice.
+        enough = ends <= middle
+        at_least = np.where(enough, least, np.maximum(least, greedy + 1))
+        at_most = np.where(enough & ((most == 0) | (greedy < most)), greedy, most)
+        needed = fewest(middle, at_least, at_most)
         if needed.min() > 0 and int((needed * size).sum()) <= n_arrays:
-            best, high = needed, middle
-            floor = np.maximum(floor, needed)
+            best, high, least = needed, middle, needed
         else:
-            low = middle
+            low, most = middle, needed
     return best
 
 

@@ -123,7 +123,7 @@ def plan(works: Sequence[LayerWork], n_arrays: int, policy: str, dataflow: str) 
     work = expected_work(works, policy, dataflow, n_arrays)
     if policy == "optimal":
         copies = allocate_exact(
-            lambda limit, low: _fewest(works, layer, dataflow, limit, low),
+            lambda limit, low, high: _fewest(works, layer, dataflow, limit, low, high),
             lambda given: _cycles(works, layer, dataflow, given),
             work, sizes, n_arrays,
         )  # fmt: skip
@@ -132,8 +132,10 @@ def plan(works: Sequence[LayerWork], n_arrays: int, policy: str, dataflow: str) 
     return _spread(works, copies, layer, dataflow)
 
 
-def _fewest(works: Sequence[LayerWork], layer: np.ndarray, dataflow: str, limit: int, low: np.ndarray) -> np.ndarray:
-    return np.concatenate([w.fewest(dataflow, limit, low[layer == i]) for i, w in enumerate(works)])
+def _fewest(
+    works: Sequence[LayerWork], layer: np.ndarray, dataflow: str, limit: int, low: np.ndarray, high: np.ndarray
+) -> np.ndarray:
+    return np.concatenate([w.fewest(dataflow, limit, low[layer == i], high[layer == i]) for i, w in enumerate(works)])
 
 
 def _cycles(works: Sequence[LayerWork], layer: np.ndarray, dataflow: str, copies: np.ndarray) -> np.ndarray:

@@ -100,35 +100,45 @@ def unit_cycles(jobs, copies, limit):
 
 
 @njit(cache=True)
-def fewest_copies(jobs, totals, limit, low):
+def _within(jobs, unit, copies, limit):
+    """Whether the makespans of one unit, summed over images, stay within ``limit``."""
+    total = np.int64(0)
+    for i in range(jobs.shape[0]):
+        total += makespan(jobs[i, unit], copies, limit - total)
+        if total > limit:
+            return False
+    return True
+
+
+@njit(cache=True)
+def fewest_copies(jobs, totals, limit, low, high):
     """Fewest copies per unit whose makespans (summed over images) stay within ``limit``; 0: no number does.
 
     Makespans of independent jobs in a fixed order never grow with the copies, so bisection is exact.
-    ``low`` int64 ``(units,)`` are numbers known to be needed; ``totals`` int64 ``(units,)`` summed jobs.
+
+    Args:
+        jobs: int32 ``(images, units, patches)``; totals: int64 ``(units,)``, summed jobs.
+        low, high: int64 ``(units,)``: the number is known to be at least ``low``, at most ``high`` (0: not known).
     """
-    n_images, n_units, n = jobs.shape
-    out = np.zeros(n_units, np.int64)
-    one, few = np.zeros((n_images, 1, n), jobs.dtype), np.zeros(1, np.int64)
-    for u in range(n_units):
-        for i in range(n_images):
-            one[i, 0] = jobs[i, u]
-        fails = max(low[u], -(-totals[u] // max(limit, 1))) - 1
-        step, works = 1, fails + 1
-        while True:
-            few[0] = min(works, n)
-            if unit_cycles(one, few, limit)[0] <= limit:
-                works = few[0]
+    n = jobs.shape[2]
+    out = np.zeros(jobs.shape[1], np.int64)
+    for u in range(jobs.shape[1]):
+        fails, works = max(low[u], -(-totals[u] // max(limit, 1))) - 1, high[u]
+        step, trial = 1, fails + 1
+        while works == 0:
+            trial = min(trial, n)
+            if _within(jobs, u, trial, limit):
+                works = trial
+            elif trial == n:
                 break
-            if few[0] == n:
-                works = 0
-                break
-            fails, works, step = few[0], few[0] + step, 2 * step
-        while works - fails > 1:
-            few[0] = (works + fails) // 2
-            if unit_cycles(one, few, limit)[0] <= limit:
-                works = few[0]
             else:
-                fails = few[0]
+                fails, trial, step = trial, trial + step, 2 * step
+        while works - fails > 1:
+            middle = (works + fails) // 2
+            if _within(jobs, u, middle, limit):
+                works = middle
+            else:
+                fails = middle
         out[u] = works
     return out
 

@@ -48,10 +48,11 @@ class LayerWork:
         """Cycles of each block with its own copies, ``(blocks,)``."""
         raise NotImplementedError
 
-    def fewest(self, dataflow: str, limit: int, low: np.ndarray) -> np.ndarray:
+    def fewest(self, dataflow: str, limit: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """Fewest copies per unit (the layer, or each block) with cycles <= limit; 0 where none does.
 
-        Here for closed forms, whose cycles are given for any number of copies; bisection over that number.
+        The numbers are known to be at least ``low`` and at most ``high`` (0: not known). Here for closed forms:
+        bisection over the number of copies.
         """
         ends = np.full(len(low), max(self.mapped.patches, 1), dtype=np.int64)
         works = np.where(self._units(dataflow, ends) <= limit, ends, 0)
@@ -113,10 +114,18 @@ class TraceWork(LayerWork):
                 self._known[keys[b]] = total / len(self.jobs)
         return np.array([self._known[key] for key in keys])
 
-    def fewest(self, dataflow: str, limit: int, low: np.ndarray) -> np.ndarray:
+    def fewest(self, dataflow: str, limit: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         jobs = self.slowest if dataflow == "layer" else self.jobs
-        totals = jobs.sum(axis=(0, 2), dtype=np.int64)
-        return _forms(self.compiled).fewest_copies(jobs, totals, int(limit) * len(self.jobs), low.astype(np.int64))
+        totals = self._totals if dataflow == "block" else self._totals_of_slowest
+        return _forms(self.compiled).fewest_copies(jobs, totals, int(limit) * len(self.jobs), low, high)
+
+    @cached_property
+    def _totals(self) -> np.ndarray:
+        return self.jobs.sum(axis=(0, 2), dtype=np.int64)
+
+    @cached_property
+    def _totals_of_slowest(self) -> np.ndarray:
+        return self.slowest.sum(axis=(0, 2), dtype=np.int64)
 
     def histogram(self) -> Histogram:
         """The distribution of op cycles, without their order."""

@@ -64,7 +64,7 @@ def _exact(jobs: np.ndarray, sizes: np.ndarray, n: int, compiled: bool) -> np.nd
     forms, given_jobs = _forms(compiled), jobs[None].astype(np.int32)
     totals = jobs.sum(axis=1).astype(np.int64)
     return allocate_exact(
-        lambda limit, low: forms.fewest_copies(given_jobs, totals, limit, low),
+        lambda limit, low, high: forms.fewest_copies(given_jobs, totals, limit, low, high),
         lambda copies: forms.unit_cycles(given_jobs, copies, NO_LIMIT),
         totals, sizes, n,
     )  # fmt: skip
