@@ -43,6 +43,7 @@ COUNT_NAMES = (
     "columns",
     "reloads",
     "copies",
+    "moved_bits",
 )
 N_COUNTS = len(COUNT_NAMES)
 N_DATA = 5
@@ -51,8 +52,9 @@ CELL_READS, ROW_ACTS, ADC_CONVS, CELL_WRITES, DRIVER_ROWS = range(5)
 IN_READS, IN_WRITES, OUT_READS, OUT_WRITES, ROUTER, GLB_READS, GLB_WRITES, DRAM_BITS = range(5, 13)
 CYCLES, ACTIVE_CELLS, GLB_BITS = range(13, 16)
 # Units in use on average, rows and columns in use (of the largest part), how often the weights are
-# brought in, and how many copies of them work side by side: what the physical preset's times need.
-ARRAYS, TILES_USED, ROUTERS_USED, ROWS_USED, COLS_USED, RELOADS, COPIES = range(16, 23)
+# brought in, how many copies of them work side by side, and bits that must pass the global buffer: what
+# the physical preset's times need.
+ARRAYS, TILES_USED, ROUTERS_USED, ROWS_USED, COLS_USED, RELOADS, COPIES, MOVED_BITS = range(16, 24)
 
 
 @njit(cache=True)
@@ -174,8 +176,21 @@ def _weight_actions(out, dims, factor, n3, t, macs, cycles, arrays, columns):
 
 
 @njit(cache=True)
+def _compulsory_bits(dims, t, step):
+    """Traffic that bounds time: inputs once per round of outputs and taps; outputs written once, and partial
+    ones read and written again per further round of inputs.
+
+    A lower bound, as rooflines are, and never more than what the energy counts: a sliding window stays in
+    the tiles, and routers copy inputs to all that need them and add partial sums on the way.
+    """
+    inputs = _input_bits(dims, step) * t[M] * t[Y] * t[R] * t[S]
+    rounds = t[C] * t[R] * t[S] * t[Y]
+    return inputs + IO_BITS * _over_outputs(dims) * (2.0 * rounds - 1.0)
+
+
+@njit(cache=True)
 def count_actions(dims, step, capacity, factor, left, is_sram, writes, pay_first_fill, out):
-    """Fill ``out`` (float64 ``(23,)``, columns ``COUNT_NAMES``) for one mapped layer.
+    """Fill ``out`` (float64 ``(24,)``, columns ``COUNT_NAMES``) for one mapped layer.
 
     Args:
         dims: int64 ``(9,)``; ``dims[Y]`` is the number of weight slices.
@@ -233,3 +248,4 @@ def count_actions(dims, step, capacity, factor, left, is_sram, writes, pay_first
     out[ROWS_USED], out[COLS_USED] = r, c
     out[RELOADS] = _over_weights(t) if writes else 0.0
     out[COPIES] = (dims[P] / t[P]) * (dims[Q] / t[Q]) * (dims[N] / t[N])
+    out[MOVED_BITS] = _compulsory_bits(dims, t, step)

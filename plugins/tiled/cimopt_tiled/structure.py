@@ -83,7 +83,7 @@ def groups_per_array(dims, rows, cols):
 
 @njit(cache=True)
 def count_layer(structure, dims, step, writes, kernel, memo, scratch, out):
-    """Counts ``(23,)`` of one layer on one structure (bits, rows, cols, macros, tiles, groups)."""
+    """Counts ``(24,)`` of one layer on one structure (bits, rows, cols, macros, tiles, groups)."""
     for d in range(N_DIMS):
         scratch.dims[d] = dims[d]
     scratch.dims[Y] = (WEIGHT_BITS + structure[0] - 1) // structure[0]
@@ -154,7 +154,7 @@ def count_layers(structures: np.ndarray, dims: np.ndarray, steps: np.ndarray, ke
         kernel: the switches.
 
     Returns:
-        float64 ``(m, k, 23)``, columns :data:`cimopt_tiled.counts.COUNT_NAMES`.
+        float64 ``(m, k, 24)``, columns :data:`cimopt_tiled.counts.COUNT_NAMES`.
     """
     structures = np.ascontiguousarray(structures, np.int64)
     out = np.empty((len(structures), len(dims), N_COUNTS))

@@ -99,11 +99,11 @@ def array_seconds(cycles, slow, passes, shares, point, physics):
 
 
 @njit(cache=True, inline="always")
-def resource_seconds(slow, work, spill, point, physics):
+def resource_seconds(work, spill, point, physics):
     """Seconds that tile buffers, routers, global buffer and DRAM are busy with one repeat, for one batch."""
     batch = physics.batch
-    buffers = slow * batch * max(work[IN_TILE] * point.tile_in_s, work[OUT_TILE] * point.tile_out_s)
-    noc = slow * batch * work[NOC] * physics.noc_s_per_word
+    buffers = batch * max(work[IN_TILE] * point.tile_in_s, work[OUT_TILE] * point.tile_out_s)
+    noc = batch * work[NOC] * physics.noc_s_per_word
     return buffers, noc, batch * work[GLB] * point.glb_s, spill * physics.dram_s_per_bit
 
 
@@ -133,7 +133,7 @@ def layer_terms(cycles, slow, work, activation_bits, dynamic, point, physics, te
     terms[T_SLOW] = base * steps * passes * shares * (point.t_eff_s - point.t_cycle_s)
 
     spill = spilled_bits(activation_bits, point, physics)
-    buffers, noc, glb, dram = resource_seconds(slow, work, spill, point, physics)
+    buffers, noc, glb, dram = resource_seconds(work, spill, point, physics)
     slowest = max(max(buffers, noc), max(glb, dram))
     wait = max(0.0, slowest - array_seconds(cycles, slow, passes, shares, point, physics))
     terms[T_BUFFER] = wait if buffers == slowest else 0.0
@@ -175,7 +175,7 @@ def workload_times(
         passes, shares = read_steps(work[k], point, physics)
         working = array_seconds(cycles[k], slowed[k], passes, shares, point, physics)
         spill = spilled_bits(activation_bits[k], point, physics)
-        buffers, noc, glb, dram = resource_seconds(slowed[k], work[k], spill, point, physics)
+        buffers, noc, glb, dram = resource_seconds(work[k], spill, point, physics)
         wait = max(0.0, max(max(buffers, noc), max(glb, dram)) - working)
         load = load_seconds(work[k], dynamic[k], point, physics)
         one, repeat = working + wait + load, repeats[e]

@@ -18,9 +18,9 @@ from cimopt_tiled.counts import (
     GLB_BITS,
     GLB_READS,
     GLB_WORD_BITS,
-    GLB_WRITES,
     IN_READS,
     IN_WRITES,
+    MOVED_BITS,
     N_COUNTS,
     N_DATA,
     N_ENERGY,
@@ -31,7 +31,6 @@ from cimopt_tiled.counts import (
     ROUTER_WORD_BITS,
     ROUTERS_USED,
     ROWS_USED,
-    TILES_USED,
     WEIGHT_BITS,
 )
 from cimopt_tiled.layers import LayerSet
@@ -48,7 +47,8 @@ N_FIGURES = 2
 FIG_UTILIZATION, FIG_GLB_BITS = range(N_FIGURES)
 
 # Columns of a layer's work, float32 ``(k, 11)``, for one repeat and one input; cycles are kept apart in float64.
-# IN_TILE, OUT_TILE: accesses of one tile's buffer; NOC: words of one router; GLB: words of the global buffer;
+# IN_TILE, OUT_TILE: accesses of one tile's buffer; NOC: words of one router; GLB: words of the global buffer
+# (what the loops force through them);
 # DRAM: weight bits; WRITE_ROWS: rows written one after another in an array; PORT: words one router brings to its
 # arrays when they are written.
 ROWS, COLS, MEAN_ARRAYS, IN_TILE, OUT_TILE, NOC, GLB, DRAM, WRITE_ROWS, PORT, LOADS = range(11)
@@ -69,22 +69,24 @@ def _move_operand(counts, slices):
     bits = counts[DRAM_BITS] * WEIGHT_BITS / slices
     routers = max(counts[ROUTERS_USED], 1.0)
     counts[GLB_READS] += np.ceil(bits / GLB_WORD_BITS)
+    counts[MOVED_BITS] += bits
     counts[ROUTER] += routers * np.ceil(bits / routers / ROUTER_WORD_BITS)
     counts[DRAM_BITS] = 0.0
 
 
 @njit(cache=True)
-def _fill_work(counts, slices, row):
-    """One layer's work columns from its counts."""
-    tiles, routers = max(counts[TILES_USED], 1.0), max(counts[ROUTERS_USED], 1.0)
+def _fill_work(counts, structure, weight_bits, from_glb, row):
+    """One layer's work columns from its counts; a placer spreads it evenly over the chip's tiles and routers."""
+    groups = structure[5]
+    tiles = groups * structure[4]
     row[ROWS], row[COLS], row[MEAN_ARRAYS] = counts[ROWS_USED], counts[COLS_USED], counts[ARRAYS]
     row[IN_TILE] = (counts[IN_READS] + counts[IN_WRITES]) / tiles
     row[OUT_TILE] = (counts[OUT_READS] + counts[OUT_WRITES]) / tiles
-    row[NOC] = counts[ROUTER] / routers
-    row[GLB] = counts[GLB_READS] + counts[GLB_WRITES]
-    row[DRAM] = counts[DRAM_BITS]
+    row[GLB] = counts[MOVED_BITS] / GLB_WORD_BITS
+    row[NOC] = counts[MOVED_BITS] / ROUTER_WORD_BITS / groups
+    row[DRAM] = 0.0 if from_glb else weight_bits
     row[WRITE_ROWS] = counts[RELOADS] * counts[ROWS_USED]
-    row[PORT] = counts[CELL_WRITES] * WEIGHT_BITS / slices / routers / ROUTER_WORD_BITS
+    row[PORT] = weight_bits / ROUTER_WORD_BITS / groups
     row[LOADS] = counts[RELOADS]
 
 
@@ -152,7 +154,8 @@ def _work_of(structures, dims, steps, dynamic, basis, kernel, memo, scratch, cyc
                 _move_operand(counts, slices)
             cycles[i, k] = counts[CYCLES]
             copies[k], active[k] = counts[COPIES], counts[ACTIVE_CELLS] / cells
-            _fill_work(counts, slices, work[i, k])
+            weight_bits = _cells_of(dims[k], WEIGHT_BITS) if writes else 0.0
+            _fill_work(counts, structures[i], weight_bits, dynamic[k], work[i, k])
             for w in range(basis.shape[2]):
                 if basis[k, 0, w, 0] > 0:
                     _add_sums(counts, basis[k, bits - 1, w], dynamic[k], sums[i, w])
@@ -227,7 +230,7 @@ def _counts_of(structures, dims, steps, dynamic, kernel, memo, scratch, out):
 
 
 def work_counts(structures: np.ndarray, layers: LayerSet, kernel: Kernel) -> np.ndarray:
-    """Counts ``(m, k, 23)`` behind `layer_work`, for tables per layer."""
+    """Counts ``(m, k, 24)`` behind `layer_work`, for tables per layer."""
     structures = np.ascontiguousarray(structures, np.int64)
     out = np.empty((len(structures), len(layers.dims), N_COUNTS))
     _counts_of(structures, layers.dims, layers.steps, layers.dynamic, kernel, new_memo(), new_scratch(), out)
