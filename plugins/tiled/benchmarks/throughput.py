@@ -63,7 +63,9 @@ def main() -> None:
     parser.add_argument("--spaces", default="rram,sram,sram9")
     parser.add_argument("--presets", default=",".join(PRESETS))
     options = parser.parse_args()
-    print(f"{'preset':<10} {'space':<7} {'warm designs/s':>15} {'first batch s':>14} {'with metrics':>13} {'peak MB':>8}")
+    print(
+        f"{'preset':<10} {'space':<7} {'warm designs/s':>15} {'first batch s':>14} {'with metrics':>13} {'peak MB':>8}"
+    )
     for preset in options.presets.split(","):
         kind, source = PRESETS[preset]
         nets = [load(name, source=source) for name in NETWORKS]

@@ -21,6 +21,7 @@ from cimopt_tiled.structure import FIG_GLB_BITS, N_DATA_SUMS, N_FIGURES, N_SUMS,
 
 MEMORIES = ("rram", "sram")
 PRESETS = ("published",)
+UNVALIDATED_NODES_NM = (65, 90)
 REASONS = ("ok", "the weights do not fit into the cells")
 STRUCTURE = ("bits_per_cell", "xbar_rows", "xbar_cols", "macros_per_tile", "tiles_per_router", "router_groups")
 
@@ -35,7 +36,10 @@ class TiledEvaluator(Evaluator):
     name = "tiled_published"
     version = "1"
     requires = ("memory", "v_op", "t_cycle_ns", *STRUCTURE, "glb_mb", "node_nm")
-    provides = ("energy_j", "latency_s", "area_mm2", "utilization", "throughput_ips", "cycles")
+    provides = (
+        "energy_j", "latency_s", "area_mm2", "utilization", "throughput_ips", "cycles", "tops", "tops_per_w",
+        "tops_per_mm2", "edp",
+    )  # fmt: skip
     stages = (
         Stage("structure", reads=("memory", *STRUCTURE)),
         Stage("array", reads=("memory", "node_nm", "v_op", "xbar_rows", "xbar_cols")),
@@ -43,13 +47,24 @@ class TiledEvaluator(Evaluator):
         Stage("chip", reads=("node_nm", "glb_mb")),
     )
 
-    def __init__(self, preset: str = "published", quirks: Mapping[str, bool] | None = None) -> None:
-        """``quirks``: fields of `Quirks` to switch; those left out stay on."""
+    def __init__(
+        self, preset: str = "published", quirks: Mapping[str, bool] | None = None, allow_unvalidated: bool = False
+    ) -> None:
+        """Settings.
+
+        Args:
+            preset: "published"; the physical preset is an evaluator of its own, `tiled_physical`.
+            quirks: fields of `Quirks` to switch; those left out stay on.
+            allow_unvalidated: evaluate 65 and 90 nm, which no published point covers.
+        """
         if preset not in PRESETS:
             raise unknown_name(f"preset of evaluator.{self.name}", preset, PRESETS)
         self.preset = preset
         self.quirks = self._quirks(quirks or {})
-        self._components = ComponentTables()
+        if not isinstance(allow_unvalidated, bool):
+            raise InputError(f"evaluator.{self.name}.allow_unvalidated={allow_unvalidated!r} must be true or false")
+        self.allow_unvalidated = allow_unvalidated
+        self._components = ComponentTables(allow_unvalidated=allow_unvalidated)
         self._known_layers: tuple[tuple[Workload, ...], LayerSet] | None = None
 
     def _quirks(self, given: Mapping[str, bool]) -> Quirks:
@@ -62,8 +77,9 @@ class TiledEvaluator(Evaluator):
         return Quirks(**given)
 
     def cache_key(self) -> dict[str, Any]:
-        """Preset and quirks: all that changes a result."""
-        return {"preset": self.preset, "quirks": asdict(self.quirks)}
+        """All settings that change a result."""
+        settings: dict[str, Any] = {"preset": self.preset, "quirks": asdict(self.quirks)}
+        return settings | ({"allow_unvalidated": True} if self.allow_unvalidated else {})
 
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"_known_layers": None}
@@ -109,6 +125,7 @@ class TiledEvaluator(Evaluator):
     def stage_array(self, params: Mapping[str, np.ndarray], workloads: Sequence[Workload]) -> dict[str, np.ndarray]:
         """Price ``(m, 20)`` and area ``(m, 5)`` of one macro."""
         memories = params["memory"]
+        check_nodes(self, params["node_nm"])
         for memory in np.unique(memories):
             if memory not in MEMORIES:
                 raise unknown_name("memory", memory, MEMORIES)
@@ -125,10 +142,12 @@ class TiledEvaluator(Evaluator):
 
     def stage_buffers(self, params: Mapping[str, np.ndarray], workloads: Sequence[Workload]) -> dict[str, np.ndarray]:
         """Price ``(m, 4)`` and area ``(m, 2)`` of one tile's buffers."""
+        check_nodes(self, params["node_nm"])
         return prices.buffer_prices(self._components, self.quirks, dict(params))
 
     def stage_chip(self, params: Mapping[str, np.ndarray], workloads: Sequence[Workload]) -> dict[str, np.ndarray]:
         """Price ``(m, 4)``, area ``(m, 2)`` and global-buffer bits ``(m,)``."""
+        check_nodes(self, params["node_nm"])
         return prices.chip_prices(self._components, self.quirks, dict(params))
 
     # ----------------------------------------------------------------- results
@@ -147,20 +166,14 @@ class TiledEvaluator(Evaluator):
         """One dot product per design and workload, and the two limits."""
         structure, array, buffers, chip = (tables[stage.name] for stage in self.stages)
         at = np.stack([rows.rows for rows in (structure, array, buffers, chip)])
-        energy, latency, utilization, throughput, cycles, area = totals.totals(
+        found = totals.totals(
             at,
             *(structure.array(key) for key in ("sums", "figures", "units")),
             *(part.array(key) for part in (array, buffers, chip) for key in ("price", "area")),
             designs["t_cycle_ns"] * totals.S_PER_NS,
+            self._layers(workloads).macs,
         )
-        values = {
-            "energy_j": energy,
-            "latency_s": latency,
-            "area_mm2": area,
-            "utilization": utilization,
-            "throughput_ips": throughput,
-            "cycles": cycles,
-        }
+        values: dict[str, np.ndarray] = dict(zip(self.provides, found, strict=True))
         violations, limits = self._limits(structure, chip, designs)
         layers: dict[str, LayerTable] = {}
         if detail != "totals":
@@ -223,6 +236,16 @@ def whole(name: str, values: np.ndarray) -> np.ndarray:
     if wrong.any():
         raise InputError(f"{name}={np.asarray(values)[wrong][0]} must be a whole number >= 1")
     return whole
+
+
+def check_nodes(model: Any, node_nm: np.ndarray) -> None:
+    """Refuse nodes that no published design validates, unless ``model.allow_unvalidated``."""
+    wrong = np.isin(node_nm, UNVALIDATED_NODES_NM)
+    if wrong.any() and not model.allow_unvalidated:
+        raise InputError(
+            f"node_nm={node_nm[wrong][0]} is not validated by any published design; evaluator.{model.name}."
+            "allow_unvalidated=true accepts its tables and a router scaled from 45 nm"
+        )
 
 
 def check_bits(memory: np.ndarray, bits: np.ndarray) -> None:

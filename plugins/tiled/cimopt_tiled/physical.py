@@ -16,7 +16,16 @@ from cimopt.types import Designs, Limit, Metrics, Workload
 from cimopt_tiled import physical_prices
 from cimopt_tiled.counts import IO_BITS
 from cimopt_tiled.effects import Constants, Effects, from_plain
-from cimopt_tiled.evaluator import MEMORIES, REASONS, STRUCTURE, cells_of, check_bits, same_workloads, whole
+from cimopt_tiled.evaluator import (
+    MEMORIES,
+    REASONS,
+    STRUCTURE,
+    cells_of,
+    check_bits,
+    check_nodes,
+    same_workloads,
+    whole,
+)
 from cimopt_tiled.layers import LayerSet, layer_set
 from cimopt_tiled.physical_prices import NO_QUIRKS, InputSteps
 from cimopt_tiled.physical_results import Gathered, combine
@@ -26,7 +35,6 @@ from cimopt_tiled.work import N_FIGURES, N_PHYSICAL_SUMS, WorkKernel, layer_work
 
 GROUPED_POLICIES = ("one_group_per_array", "block_diagonal")
 OPTIONAL = ("adc_bits", "cols_per_adc", "rows_per_read")
-UNVALIDATED_NODES_NM = (65, 90)
 
 
 class TiledPhysical(Evaluator):
@@ -101,6 +109,7 @@ class TiledPhysical(Evaluator):
             "inference_period_s": self.inference_period_s,
             "grouped_policy": self.grouped_policy,
             "interpolate": self._components.interpolate,
+            "allow_unvalidated": self.allow_unvalidated,
             "effects": asdict(self.effects),
             "constants": asdict(self.constants),
         }
@@ -171,7 +180,7 @@ class TiledPhysical(Evaluator):
     def stage_array(self, params: Mapping[str, np.ndarray], workloads: Sequence[Workload]) -> dict[str, np.ndarray]:
         """One macro: prices, areas, leakage and delay (`cimopt_tiled.physical_prices.array_stage`)."""
         memories = params["memory"]
-        self._check_nodes(params["node_nm"])
+        check_nodes(self, params["node_nm"])
         parts: dict[str, np.ndarray] = {}
         for memory in np.unique(memories):
             if memory not in MEMORIES:
@@ -185,22 +194,14 @@ class TiledPhysical(Evaluator):
                 parts.setdefault(key, np.empty((len(memories), *values.shape[1:])))[here] = values
         return parts
 
-    def _check_nodes(self, node_nm: np.ndarray) -> None:
-        wrong = np.isin(node_nm, UNVALIDATED_NODES_NM)
-        if wrong.any() and not self.allow_unvalidated:
-            raise InputError(
-                f"node_nm={node_nm[wrong][0]} is not validated by any published design; "
-                f"evaluator.{self.name}.allow_unvalidated=true accepts its tables and a router scaled from 45 nm"
-            )
-
     def stage_buffers(self, params: Mapping[str, np.ndarray], workloads: Sequence[Workload]) -> dict[str, np.ndarray]:
         """One tile's buffers: price ``(m, 4)``, area ``(m, 2)``, leakage ``(m,)``, seconds per access ``(m, 2)``."""
-        self._check_nodes(params["node_nm"])
+        check_nodes(self, params["node_nm"])
         return physical_prices.buffer_stage(self._components, dict(params))
 
     def stage_chip(self, params: Mapping[str, np.ndarray], workloads: Sequence[Workload]) -> dict[str, np.ndarray]:
         """Price ``(m, 4)``, area ``(m, 2)``, global-buffer bits, leakage and seconds per access ``(m,)``."""
-        self._check_nodes(params["node_nm"])
+        check_nodes(self, params["node_nm"])
         return physical_prices.chip_stage(self._components, dict(params))
 
     # ----------------------------------------------------------------- results

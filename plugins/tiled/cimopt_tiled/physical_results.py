@@ -27,14 +27,11 @@ from cimopt_tiled.timing import (
     Point,
     evaluate_times,
 )
-from cimopt_tiled.totals import S_PER_NS
+from cimopt_tiled.totals import OPS_PER_MAC, S_PER_NS, TERA
 from cimopt_tiled.work import FIG_UTILIZATION
 
 if TYPE_CHECKING:
     from cimopt_tiled.physical import TiledPhysical
-
-OPS_PER_MAC = 2
-TERA = 1e12
 
 
 @dataclass(frozen=True)

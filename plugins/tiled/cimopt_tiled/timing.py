@@ -202,7 +202,9 @@ def workload_times(
 
 
 @njit(cache=True)
-def workload_terms(starts, entries, repeats, activation_bits, dynamic, cycles, slowed, work, point, physics, terms, total):
+def workload_terms(
+    starts, entries, repeats, activation_bits, dynamic, cycles, slowed, work, point, physics, terms, total
+):
     """Sum the latency terms of one workload's layers into ``total`` ``(11,)``."""
     total[:] = 0.0
     for e in range(starts[0], starts[1]):

@@ -11,6 +11,8 @@ from cimopt_tiled.prices import ARRAY_AREAS, BUFFER_AREAS, CHIP_AREAS
 from cimopt_tiled.structure import FIG_CYCLES, FIG_UTILIZATION, N_DATA_SUMS
 
 S_PER_NS = 1e-9
+OPS_PER_MAC = 2
+TERA = 1e12
 
 # Which columns of the sums (and of the joined prices) make up each component's energy.
 _PLAIN = N_DATA_SUMS
@@ -30,8 +32,9 @@ AREA_COMPONENTS = (*ARRAY_AREAS, *BUFFER_AREAS, *CHIP_AREAS)
 
 @njit(cache=True)
 def totals(
-    at, sums, figures, units, array_price, array_area, buffer_price, buffer_area, chip_price, chip_area, t_cycle_s
-):
+    at, sums, figures, units, array_price, array_area, buffer_price, buffer_area, chip_price, chip_area, t_cycle_s,
+    macs,
+):  # fmt: skip
     """Totals of n designs on w workloads; NaN in the sums (weights that do not fit) stays NaN.
 
     Args:
@@ -40,13 +43,16 @@ def totals(
         units: ``(k, 3)``: macros, tiles and routers on the chip; NaN where the weights do not fit.
         array_price, array_area, buffer_price, ...: as from `cimopt_tiled.prices`.
         t_cycle_s: ``(n,)``.
+        macs: ``(w,)``, multiply-accumulates of one inference.
 
     Returns:
-        energy_j, latency_s, utilization, throughput_ips and cycles ``(n, w)``, area_mm2 ``(n,)``.
+        energy_j and latency_s ``(n, w)``, area_mm2 ``(n,)``, then utilization, throughput_ips, cycles, tops
+        (operations per s while it runs), tops_per_w, tops_per_mm2 and edp (J.s), each ``(n, w)``.
     """
     n, n_w = at.shape[1], sums.shape[1]
     energy, latency, utilization = np.empty((n, n_w)), np.empty((n, n_w)), np.empty((n, n_w))
     throughput, cycles, area = np.empty((n, n_w)), np.empty((n, n_w)), np.empty(n)
+    tops, per_w, per_mm2, edp = np.empty((n, n_w)), np.empty((n, n_w)), np.empty((n, n_w)), np.empty((n, n_w))
     n_array, n_buffer, n_chip = array_price.shape[1], buffer_price.shape[1], chip_price.shape[1]
     for i in range(n):
         s, a, b, c = at[0, i], at[1, i], at[2, i], at[3, i]
@@ -69,7 +75,11 @@ def totals(
             utilization[i, w] = figures[s, w, FIG_UTILIZATION]
             latency[i, w] = cycles[i, w] * t_cycle_s[i]
             throughput[i, w] = 1.0 / latency[i, w]
-    return energy, latency, utilization, throughput, cycles, area
+            tops[i, w] = OPS_PER_MAC * macs[w] * throughput[i, w] / TERA
+            per_w[i, w] = OPS_PER_MAC * macs[w] / total / TERA
+            per_mm2[i, w] = tops[i, w] / area[i]
+            edp[i, w] = total * latency[i, w]
+    return energy, latency, area, utilization, throughput, cycles, tops, per_w, per_mm2, edp
 
 
 def energy_parts(sums: np.ndarray, prices: np.ndarray) -> dict[str, np.ndarray]:
