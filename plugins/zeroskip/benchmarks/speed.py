@@ -91,7 +91,9 @@ def one_image() -> None:
                 5 if compiled else 1,
             )
             gain = ORIGINAL_S / point
-            say(f"    further design point, {policy}/{dataflow}: {point * 1e3:.2f} ms ({gain:,.0f} x faster than 235 s)")
+            say(
+                f"    further design point, {policy}/{dataflow}: {point * 1e3:.2f} ms ({gain:,.0f} x faster than 235 s)"
+            )
     dense = [uniform_work(w.mapped) for w in works]
     say(f"  without skipping: {fastest(lambda: plan_and_run(dense, N_ARRAYS, 'profile', 'layer'), 5) * 1e3:.2f} ms")
 
@@ -116,7 +118,10 @@ def several_images(path: Path) -> None:
     plan_and_run(works, 4 * sum(m.arrays for m in mapped), "profile", "block")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     took = time.perf_counter() - began
-    say(f"{profile.n_images} images of {profile.name}: load, op cycles and one design point {took:.2f} s, peak {peak:.2f} GiB")
+    say(
+        f"{profile.n_images} images of {profile.name}: load, op cycles and one design point {took:.2f} s, "
+        f"peak {peak:.2f} GiB"
+    )
 
 
 def main() -> None:

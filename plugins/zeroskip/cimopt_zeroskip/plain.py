@@ -62,9 +62,7 @@ def unit_cycles(jobs: np.ndarray, copies: np.ndarray, limit: int) -> np.ndarray:
     )
 
 
-def fewest_copies(
-    jobs: np.ndarray, totals: np.ndarray, limit: int, low: np.ndarray, high: np.ndarray
-) -> np.ndarray:
+def fewest_copies(jobs: np.ndarray, totals: np.ndarray, limit: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """As `kernels.fewest_copies`, by trying one number after the other."""
     out = np.zeros(jobs.shape[1], dtype=np.int64)
     for u in range(jobs.shape[1]):

@@ -62,3 +62,11 @@ def published_works(network: str, *, skip: bool = True, used_rows_only: bool = F
 
 def _numbers(text: str) -> np.ndarray:
     return np.array([float(v) for v in text.split()])
+
+
+def published_bottlenecks(network: str) -> dict[int, dict[str, int]]:
+    """Cycles of the slowest layer by arrays and by the paper's policy name."""
+    path = Path(__file__).with_name("data") / "published_bottlenecks.csv"
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["network"] == network]
+    return {int(r["n_arrays"]): {k: int(v) for k, v in r.items() if k not in ("network", "n_arrays")} for r in rows}
