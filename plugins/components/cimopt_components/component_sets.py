@@ -19,7 +19,7 @@ class ComponentSet:
 
     Attributes:
         name, source: what it is and where it comes from.
-        nodes_nm: nodes at which it is known.
+        nodes_nm: nodes at which it is known; None: wherever the tables are.
         adc_from_tables: converters are the tables' 5-bit ones scaled to the resolution, else absolute.
         dac_j, dac_mm2: energy of one row's one-bit step and area of one row's driver; None: the tables'.
         shift_add_j, shift_add_mm2: one shift-and-add and its area, at 32 nm.
@@ -28,7 +28,7 @@ class ComponentSet:
 
     name: str
     source: str
-    nodes_nm: tuple[int, ...]
+    nodes_nm: tuple[int, ...] | None
     adc_from_tables: bool
     dac_j: float | None
     dac_mm2: float | None
@@ -53,7 +53,7 @@ def component_set(name: str) -> ComponentSet:
     return ComponentSet(
         name=plain["name"],
         source=plain["source"],
-        nodes_nm=tuple(plain["nodes_nm"]),
+        nodes_nm=plain["nodes_nm"] and tuple(plain["nodes_nm"]),
         adc_from_tables=plain["adc"]["kind"] == "tables",
         dac_j=dac and dac["energy_pj"] * J_PER_PJ,
         dac_mm2=dac and dac["area_um2"] * MM2_PER_UM2,

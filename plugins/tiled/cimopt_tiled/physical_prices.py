@@ -95,6 +95,8 @@ def array_stage(
 
 
 def _check_node(parts: ComponentSet, node_nm: np.ndarray) -> None:
+    if parts.nodes_nm is None:
+        return
     absent = ~np.isin(node_nm, parts.nodes_nm)
     if absent.any():
         known = ", ".join(map(str, parts.nodes_nm))
