@@ -35,7 +35,7 @@ def fit_line(percent: np.ndarray, cycles: np.ndarray) -> Line:
 
 
 def layer_points(works: Sequence[LayerWork], *, over: str = "used") -> tuple[np.ndarray, np.ndarray]:
-    """Fig 4: percent of ones (over the ``used`` rows or all ``array`` rows) and mean cycles of an operation, per layer."""
+    """Fig 4, per layer: percent of ones (over the ``used`` rows or all ``array`` rows), mean cycles of an operation."""
     rows = [w.mapped.rows if over == "used" else w.mapped.blocks * w.mapped.spec.xbar_rows for w in works]
     inputs = [r * w.mapped.patches * w.mapped.spec.input_bits for r, w in zip(rows, works, strict=True)]
     percent = [100 * w.ones.sum() / n for w, n in zip(works, inputs, strict=True)]

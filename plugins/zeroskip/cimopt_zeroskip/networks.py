@@ -10,6 +10,7 @@ from cimopt.types import Layer, Workload
 from cimopt_zeroskip.mapping import ArraySpec, MappedLayer, map_layers
 from cimopt_zeroskip.profile import Profile, load, load_shipped, shipped
 from cimopt_zeroskip.settings import SYNTHETIC, Settings
+from cimopt_zeroskip.summary import SummaryProfile
 from cimopt_zeroskip.synthetic import SyntheticProfile, synthetic_profile
 from cimopt_zeroskip.work import LayerWork, TraceWork, at_fidelity, trace_work
 
@@ -52,11 +53,16 @@ class Network:
         works: list[LayerWork] = []
         for i, layer in enumerate(self.layers):
             repeats = map_layers((layer,), spec)
-            first = trace_work(self.profile, self._index[i], repeats[0], images)
-            works.append(at_fidelity(first, self.settings.fidelity))
+            works.append(self._work(self._index[i], repeats[0], images))
             # Repeats see the same activations: one work, several places.
             works += [_renamed(works[-1], one) for one in repeats[1:]]
         return works
+
+    def _work(self, index: int, mapped: MappedLayer, images: list[int]) -> LayerWork:
+        fidelity = self.settings.fidelity
+        if isinstance(self.profile, SummaryProfile):
+            return self.profile.work(index, mapped, fidelity)
+        return at_fidelity(trace_work(self.profile, index, mapped, images), fidelity)
 
     def _keep(self, spec: ArraySpec, works: list[LayerWork]) -> None:
         size = sum(w.jobs.nbytes for w in works if isinstance(w, TraceWork))
@@ -95,7 +101,7 @@ def stationary_layers(workload: Workload, settings: Settings) -> tuple[Layer, ..
     return kept
 
 
-def open_profile(workload: Workload, settings: Settings) -> Profile | SyntheticProfile:
+def open_profile(workload: Workload, settings: Settings) -> Profile | SummaryProfile | SyntheticProfile:
     """The profile a setting names; else the shipped one of that network; else a synthetic one."""
     named = settings.profiles.get(workload.name)
     if named is None and workload.name in shipped():

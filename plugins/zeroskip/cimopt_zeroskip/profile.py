@@ -11,7 +11,7 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -82,17 +82,7 @@ class Profile:
 
     def find(self, layer: Layer, taken: set[int]) -> int:
         """Index of a workload's layer: by name and shape, else the first unused of the same shape."""
-        fits = [i for i, p in enumerate(self.layers) if _shape(p.layer) == _shape(layer)]
-        for i in fits:
-            if self.layers[i].layer.name == layer.name:
-                return i
-        for i in fits:
-            if i not in taken:
-                return i
-        raise InputError(
-            f"profile '{self.name}' has no layer of the shape of '{layer.name}' "
-            f"({layer.in_channels} to {layer.out_channels} channels, kernel {layer.kernel}, output {layer.out_map})"
-        )
+        return same_shape(self.name, tuple(p.layer for p in self.layers), layer, taken)
 
     def counts(self, index: int, mapped: MappedLayer, image: int) -> np.ndarray:
         """Ones of one image's patches, int16 ``(patches, blocks, input_bits)``; counted once and kept."""
@@ -123,21 +113,33 @@ class Profile:
 
 def _shape(layer: Layer) -> tuple:
     """What decides a layer's patches; a linear layer on one position equals a 1x1 convolution."""
-    return (
-        layer.in_channels,
-        layer.out_channels,
-        layer.groups,
-        layer.out_map,
-        *(getattr(layer, k) for k in _PAIRS[:4]),
+    return (layer.in_channels, layer.out_channels, layer.groups, *(getattr(layer, k) for k in _PAIRS))
+
+
+def same_shape(name: str, layers: Sequence[Layer], layer: Layer, taken: set[int]) -> int:
+    """Index of the profiled layer of the same name and shape, else of the first unused of the same shape."""
+    fits = [i for i, one in enumerate(layers) if _shape(one) == _shape(layer)]
+    named = [i for i in fits if layers[i].name == layer.name]
+    free = [i for i in fits if i not in taken]
+    if named or free:
+        return (named or free)[0]
+    raise InputError(
+        f"profile '{name}' has no layer of the shape of '{layer.name}' "
+        f"({layer.in_channels} to {layer.out_channels} channels, kernel {layer.kernel}, output {layer.out_map})"
     )
 
 
 def save(profile: Profile, path: str | os.PathLike[str], *, small: bool = False) -> None:
     """Write a profile; ``small`` packs with LZMA (slower to read) instead of deflate."""
-    method = zipfile.ZIP_LZMA if small else zipfile.ZIP_DEFLATED
     arrays = {f"t/{name}": tensor for name, tensor in profile.tensors.items()}
+    write_npz(path, {"meta": np.array(json.dumps(_meta(profile))), **arrays}, small=small)
+
+
+def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], *, small: bool = False) -> None:
+    """An npz whose bytes depend on its content only."""
+    method = zipfile.ZIP_LZMA if small else zipfile.ZIP_DEFLATED
     with zipfile.ZipFile(path, "w", method) as file:
-        for name, array in {"meta": np.array(json.dumps(_meta(profile))), **arrays}.items():
+        for name, array in arrays.items():
             buffer = io.BytesIO()
             np.lib.format.write_array(buffer, np.asarray(array, order="C"), allow_pickle=False)
             # A fixed date: the same profile is the same file.
@@ -146,12 +148,7 @@ def save(profile: Profile, path: str | os.PathLike[str], *, small: bool = False)
 
 def _meta(profile: Profile) -> dict[str, Any]:
     layers = [
-        {
-            "tensor": p.tensor,
-            "zero_point": p.zero_point,
-            "step": p.step,
-            "layer": {k: getattr(p.layer, k) for k in _LAYER_KEYS},
-        }
+        {"tensor": p.tensor, "zero_point": p.zero_point, "step": p.step, "layer": layer_values(p.layer)}
         for p in profile.layers
     ]
     return {
@@ -164,13 +161,22 @@ def _meta(profile: Profile) -> dict[str, Any]:
     }
 
 
-def load(path: str | os.PathLike[str] | Any) -> Profile:
-    """Read a profile; a file that is none is refused with its name."""
+def layer_values(layer: Layer) -> dict[str, Any]:
+    """A layer's shape as plain values."""
+    return {k: getattr(layer, k) for k in _LAYER_KEYS}
+
+
+def layer_of(given: Mapping[str, Any]) -> Layer:
+    """The inverse of `layer_values`."""
+    return Layer(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
+
+
+def load(path: str | os.PathLike[str]) -> Profile:
+    """Read a profile, full or summed up (`cimopt_zeroskip.summary`); a file that is none is refused with its name."""
     try:
-        # Context: an open file of a wheel's resource works too.
         with np.load(path, allow_pickle=False) as file:
             meta = json.loads(str(file["meta"]))
-            tensors = {key[2:]: file[key] for key in file.files if key.startswith("t/")}
+            arrays = {key: file[key] for key in file.files if key != "meta"}
     except FileNotFoundError as error:
         raise InputError(f"there is no profile {path}") from error
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
@@ -180,17 +186,16 @@ def load(path: str | os.PathLike[str] | Any) -> Profile:
     if not isinstance(meta, dict) or meta.get("format") != FORMAT:
         raise InputError(f"{path} is no activation profile (its meta names no {FORMAT})")
     if meta["version"] != FORMAT_VERSION:
-        raise InputError(
-            f"{path} is a profile of version {meta['version']}; this program reads version {FORMAT_VERSION}"
-        )
+        raise InputError(f"{path} is a profile of version {meta['version']}; this program reads {FORMAT_VERSION}")
+    if meta.get("form", "activations") != "activations":
+        from cimopt_zeroskip.summary import summary_from
+
+        return summary_from(meta, arrays)
     layers = tuple(
-        ProfiledLayer(_layer(one["layer"]), one["tensor"], one["zero_point"], one["step"]) for one in meta["layers"]
+        ProfiledLayer(layer_of(one["layer"]), one["tensor"], one["zero_point"], one["step"]) for one in meta["layers"]
     )
+    tensors = {key[2:]: value for key, value in arrays.items()}
     return Profile(meta["name"], layers, tensors, meta["input_bits"], meta["provenance"])
-
-
-def _layer(given: Mapping[str, Any]) -> Layer:
-    return Layer(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
 
 
 def shipped() -> tuple[str, ...]:

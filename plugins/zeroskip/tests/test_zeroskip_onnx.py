@@ -136,3 +136,12 @@ def test_quantise_by_largest_value_and_by_percentile():
     assert quantise(values, 12).values.dtype == np.uint16
     with pytest.raises(InputError, match="not finite"):
         quantise(np.array([np.nan]), 8)
+
+
+def test_writes_a_compact_profile(folder):
+    model, out = _model(folder / "net.onnx"), folder / "p.npz"
+    arguments = [str(model), "--images", str(folder / "images"), "--out", str(out), "--form", "totals", "--rows", "64"]
+    assert main(arguments) == 0
+    summary = load(out)
+    assert (summary.form, summary.spec.xbar_rows, summary.n_images) == ("totals", 64, 2)
+    assert [len(n["block_total"]) for n in summary.numbers] == [1, 2, 1, 9]

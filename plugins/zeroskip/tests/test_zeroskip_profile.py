@@ -12,6 +12,7 @@ from cimopt_zeroskip.chip import plan, plan_and_run
 from cimopt_zeroskip.mapping import map_layers
 from cimopt_zeroskip.nets import vgg11_cifar10
 from cimopt_zeroskip.profile import Profile, ProfiledLayer, load, load_shipped, save, shipped
+from cimopt_zeroskip.summary import SummaryProfile, save_summary, summarise
 from cimopt_zeroskip.synthetic import beta_binomial, synthetic_profile
 from cimopt_zeroskip.work import at_fidelity, trace_work, uniform_work
 
@@ -202,3 +203,37 @@ def test_several_images_give_means(small):
         given = np.full(mapped.blocks, copies)
         assert both.block_cycles(given).tolist() == np.mean([w.block_cycles(given) for w in single], axis=0).tolist()
     assert both.ones.tolist() == np.mean([w.ones for w in single], axis=0).tolist()
+
+
+# ------------------------------------------------------------------ summaries
+@pytest.mark.parametrize("form", ["histogram", "totals"])
+def test_a_compact_profile_gives_what_the_full_one_gives(tmp_path, form):
+    full = load_shipped("squeezenet")
+    save_summary(summarise(full, ArraySpec(), form), tmp_path / "small.npz")
+    back = load(tmp_path / "small.npz")
+    assert isinstance(back, SummaryProfile)
+    assert (tmp_path / "small.npz").stat().st_size < 120_000
+    assert back.workload.layers == full.workload.layers
+    for columns, width in ((8, 128), (4, 256)):  # other columns and sharing than it was made for
+        spec = ArraySpec(cols_per_adc=columns, xbar_cols=width)
+        mapped = map_layers(full.workload.layers, spec)
+        theirs = [at_fidelity(trace_work(full, i, m, [0]), form) for i, m in enumerate(mapped)]
+        mine = [back.work(i, m, form) for i, m in enumerate(mapped)]
+        for policy, dataflow in (("profile", "layer"), ("profile", "block")):
+            runs = [plan_and_run(w, 2000, policy, dataflow) for w in (mine, theirs)]
+            assert runs[0].layer_cycles == pytest.approx(runs[1].layer_cycles)
+            assert runs[0].layer_busy == pytest.approx(runs[1].layer_busy)
+    assert [w.ones.sum() for w in mine] == [w.ones.sum() for w in theirs]
+
+
+def test_a_compact_profile_refuses_what_it_does_not_hold():
+    summary = summarise(load_shipped("squeezenet"), ArraySpec(), "totals")
+    mapped = map_layer(summary.layers[0], ArraySpec())
+    for fidelity in ("trace", "histogram"):
+        with pytest.raises(InputError, match="fidelity=totals, not"):
+            summary.work(0, mapped, fidelity)
+    for spec in (ArraySpec(xbar_rows=64), ArraySpec(rows_per_read=4), ArraySpec(row_order="ckk")):
+        with pytest.raises(InputError, match="needs the full profile"):
+            summary.work(0, map_layer(summary.layers[0], spec), "totals")
+    dense = summary.work(0, map_layer(summary.layers[0], ArraySpec(skip=False)), "totals")
+    assert dense.block_total.tolist() == [1024.0 * mapped.patches]

@@ -44,6 +44,14 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--mean", type=float, nargs="+", default=[0.485, 0.456, 0.406], help="then subtracted, per channel")
     p.add_argument("--std", type=float, nargs="+", default=[0.229, 0.224, 0.225], help="then divided by, per channel")
     p.add_argument("--bgr", action="store_true", help="channels in the order blue, green, red")
+    p.add_argument(
+        "--form", choices=("activations", "histogram", "totals"), default="activations",
+        help="activations (default): exact for any array; histogram, totals: kilobytes, for one array height",
+    )  # fmt: skip
+    p.add_argument(
+        "--rows", type=int, default=128, help="rows of an array, for --form histogram or totals (default 128)"
+    )
+    p.add_argument("--rows-per-read", type=int, default=8, help="rows per read, for the same (default 8)")
     p.add_argument("--licence", default="", help="licence of network and images, kept in the profile")
     return p
 
@@ -61,7 +69,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _profile(options: argparse.Namespace) -> str:
-    from cimopt_zeroskip.profile import save
     from cimopt_zeroskip.profiling import images, onnx_run
 
     model = onnx_run.read_model(options.model)
@@ -81,7 +88,7 @@ def _profile(options: argparse.Namespace) -> str:
         model, batch, name=name, bits=options.bits, percentile=options.percentile, provenance=notes
     )
     out = options.out or Path(f"{name}.npz")
-    save(profile, out)
+    _save(profile, options, out)
     text = _summary(profile, out)
     if options.workload:
         from cimopt.workloads.writer import to_yaml
@@ -89,6 +96,18 @@ def _profile(options: argparse.Namespace) -> str:
         options.workload.write_text(to_yaml(profile.workload, f"made by cimopt profile {options.model.name}"))
         text += f"wrote {options.workload}\n"
     return text
+
+
+def _save(profile, options: argparse.Namespace, out: Path) -> None:
+    from cimopt_zeroskip.mapping import ArraySpec
+    from cimopt_zeroskip.profile import save
+    from cimopt_zeroskip.summary import save_summary, summarise
+
+    if options.form == "activations":
+        save(profile, out)
+        return
+    spec = ArraySpec(xbar_rows=options.rows, rows_per_read=options.rows_per_read, input_bits=options.bits)
+    save_summary(summarise(profile, spec, options.form), out)
 
 
 def _layout(shape: list[int | None], size: list[int] | None) -> tuple[bool, int, tuple[int, int]]:
