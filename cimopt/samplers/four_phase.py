@@ -36,6 +36,7 @@ from cimopt.samplers.operators import polynomial_mutation, sbx, to_genes, tourna
 from cimopt.samplers.unseen import Seen, unseen_designs
 
 Precheck = Callable[[np.ndarray], np.ndarray]
+WIDE_ETA = 3.0  # Table IV's exploration phase
 MATING_ROUNDS = 100  # retries before the rest of a generation is filled with unseen random designs
 
 
@@ -75,6 +76,8 @@ class FourPhaseSettings:
     `start_by_score_only`: the first phase's members are the lowest scores, limits ignored (paper), else
     feasibility counts from the beginning. `precheck_offspring`: children that the cheap precheck
     refuses are bred again instead of being evaluated; the paper filters the start pool only.
+    `widen_after`: mating rounds after which children mutate widely (every second gene, eta 3), because
+    everything near the parents has been seen; None: never, as in the paper.
     """
 
     pool: int = 1000
@@ -83,6 +86,7 @@ class FourPhaseSettings:
     phases: tuple[Phase, ...] = TABLE_IV
     start_by_score_only: bool = True
     precheck_offspring: bool = False
+    widen_after: int | None = None
 
     def __post_init__(self) -> None:
         for key in ("pool", "start", "population"):
@@ -123,8 +127,10 @@ def propose(
     children: list[np.ndarray] = []
     missing = settings.population
     if len(parents) >= 2:
-        for _ in range(MATING_ROUNDS):
-            new = seen.add_new(_accepted(_mate(space, phase, parents, missing, rng), settings, precheck))[:missing]
+        for round_ in range(MATING_ROUNDS):
+            wide = settings.widen_after is not None and round_ >= settings.widen_after
+            bred = _mate(space, phase, parents, missing, rng, wide=wide)
+            new = seen.add_new(_accepted(bred, settings, precheck))[:missing]
             children.append(new)
             missing -= len(new)
             if missing == 0:
@@ -172,15 +178,22 @@ def _accepted(genes: np.ndarray, settings: FourPhaseSettings, precheck: Precheck
     return genes[precheck(genes) <= 0]
 
 
-def _mate(space: GeneSpace, phase: Phase, parents: Archive, n: int, rng: np.random.Generator) -> np.ndarray:
-    """About n children (an even number), legal genes, duplicates possible."""
+def _mate(
+    space: GeneSpace, phase: Phase, parents: Archive, n: int, rng: np.random.Generator, *, wide: bool
+) -> np.ndarray:
+    """About n children (an even number), legal genes, duplicates possible; `wide` mutates strongly."""
     rank = np.empty(len(parents), dtype=np.int64)
     rank[parents.ranked()] = np.arange(len(parents))
     pairs = -(-n // 2)
     winners = tournament(rank, 2 * pairs, rng).reshape(2, pairs)
     crossed = sbx(parents.genes[winners], space.n_choices, eta=phase.eta_c, probability=phase.p_c, rng=rng)
     genes = to_genes(crossed.reshape(-1, space.n_genes), space.n_choices)
-    mutated = polynomial_mutation(genes, space.n_choices, eta=phase.eta_m, probability=phase.p_m, rng=rng)
+    strength = (
+        {"eta": WIDE_ETA, "probability": 1.0, "per_gene": 0.5}
+        if wide
+        else {"eta": phase.eta_m, "probability": phase.p_m}
+    )
+    mutated = polynomial_mutation(genes, space.n_choices, rng=rng, **strength)
     return space.repair(to_genes(mutated, space.n_choices))
 
 
