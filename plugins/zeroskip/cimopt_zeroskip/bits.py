@@ -16,6 +16,7 @@ from cimopt.errors import InputError
 
 LANES = 8  # planes that one table word counts
 MAX_INPUT_BITS = 16
+MAX_BLOCK_ROWS = np.iinfo(np.int16).max  # ones of a block are kept in 16 bits
 
 
 def _forms(compiled: bool) -> ModuleType:
@@ -81,7 +82,7 @@ def popcounts(patches: np.ndarray, *, rows_per_block: int, input_bits: int = 8) 
         int32 ``(patches, blocks, input_bits)``, plane 0 is the least significant bit.
     """
     values = _unsigned(np.asarray(patches), input_bits)
-    _check_positive("rows_per_block", rows_per_block)
+    _check_rows(rows_per_block)
     n, rows = values.shape
     bounds = np.append(np.arange(0, rows, rows_per_block), rows).astype(np.int64)
     bases = np.arange(n, dtype=np.int64) * rows
@@ -124,6 +125,7 @@ def op_cycles(
         int64 ``(patches, blocks)``: ``sum_k sum_j max(floor, ceil(n_k / rows_per_read[k, j]))``.
     """
     counts = np.asarray(popcounts)
+    _check_rows(rows_per_block)
     if counts.ndim != 3 or counts.dtype.kind not in "iu":
         raise InputError(f"popcounts must be whole numbers (patches, blocks, bits), got {counts.dtype} {counts.shape}")
     if counts.size and (counts.min() < 0 or counts.max() > rows_per_block):
@@ -167,6 +169,11 @@ def _unsigned(patches: np.ndarray, input_bits: int) -> np.ndarray:
 def _check_bits(key: str, value: int) -> None:
     if not (isinstance(value, int | np.integer) and 1 <= value <= MAX_INPUT_BITS):
         raise InputError(f"{key}={value!r} must be a whole number in 1..{MAX_INPUT_BITS}")
+
+
+def _check_rows(rows_per_block: int) -> None:
+    if not (isinstance(rows_per_block, int | np.integer) and 1 <= rows_per_block <= MAX_BLOCK_ROWS):
+        raise InputError(f"rows_per_block={rows_per_block!r} must be a whole number in 1..{MAX_BLOCK_ROWS}")
 
 
 def _check_positive(key: str, value: int) -> None:

@@ -98,6 +98,7 @@ def test_more_ones_never_take_fewer_cycles():
         (lambda: popcounts(np.array([1]), rows_per_block=1, input_bits=8), r"\(patches, rows\)"),
         (lambda: popcounts(np.array([[1]]), rows_per_block=0, input_bits=8), "rows_per_block=0"),
         (lambda: popcounts(np.array([[1]]), rows_per_block=1, input_bits=17), "input_bits=17"),
+        (lambda: popcounts(np.ones((1, 9), int), rows_per_block=40_000, input_bits=8), "rows_per_block=40000"),
         (lambda: op_cycles(np.array([[[5]]]), rows_per_read=0, weight_bits=8), "rows_per_read=0"),
         (lambda: op_cycles(np.array([[[129]]]), rows_per_read=8, rows_per_block=128), "0..rows_per_block=128"),
         (lambda: op_cycles(np.array([[[5]]]), rows_per_read=np.ones((2, 2), int), weight_bits=8), "shape"),

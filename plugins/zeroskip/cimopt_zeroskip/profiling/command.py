@@ -11,7 +11,7 @@ from cimopt.errors import CimoptError, InputError
 
 EPILOG = """The file holds the quantised input of every convolution and linear layer, in order, with its origin.
 Search with it:
-  cimopt search space=zeroskip evaluator=zeroskip +workload.mine.file=mine.yaml \\
+  cimopt search space=zeroskip evaluator=zeroskip 'workload=[]' +workload.mine.file=mine.yaml \\
       +evaluator.zeroskip.profiles.mine=mine.npz        (the workload file is written by --workload mine.yaml)
 """
 
