@@ -84,7 +84,7 @@ class ReduceRecipe:
             genes = self.space.genes_at(*item)
             genes = genes[self.space.valid(genes)]
             if not len(genes):
-                return Reduced.empty(self.space, len(self.objective.product))
+                return Reduced.empty(self.space, len(self.objective.axis_names))
             metrics = evaluator.evaluate(self.space.designs(genes), self.recipe.workloads)
             return reduce(self.space, self.objective, genes, metrics, self.top)
 
@@ -94,7 +94,7 @@ class ReduceRecipe:
 def reduce(space: SearchSpace, objective: Objective, genes: np.ndarray, metrics: Any, top: int) -> Reduced:
     """Reduce one evaluated chunk."""
     scores = objective.score(metrics)
-    value, feasible = scores.values[:, 0], scores.feasible
+    value, feasible = scores.scalar, scores.feasible
     violation = np.where(scores.errors, np.inf, scores.total_violation)
     rows = np.flatnonzero(feasible)
     candidates = rows if rows.size else np.flatnonzero(np.isfinite(violation))
@@ -131,7 +131,7 @@ class Enumeration:
         self._rooms, self._path, self._top, self._chunk = rooms, folder / STATE, top, chunk
         self._ranges = [(s, min(s + chunk, rooms.space.grid_size)) for s in range(0, rooms.space.grid_size, chunk)]
         self._done = np.zeros(len(self._ranges), dtype=bool)
-        self.reduced = Reduced.empty(rooms.space, len(rooms.objective.product))
+        self.reduced = Reduced.empty(rooms.space, len(rooms.objective.axis_names))
         self._load()
 
     @property

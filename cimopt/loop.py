@@ -20,11 +20,15 @@ from cimopt import plugins
 from cimopt.assemble import Rooms, is_slow, make_evaluator, make_runner
 from cimopt.errors import InputError
 from cimopt.evaluators.wrappers import Wrapper
+from cimopt.objectives import Scores
+from cimopt.pareto import hypervolume, non_dominated
 from cimopt.samplers.archive import Archive
 from cimopt.samplers.generational import GenerationalSampler
 from cimopt.samplers.optuna_names import BatchAsked
 from cimopt.study import Batch, FolderLock, StoredStudy
 from cimopt.types import Metrics
+
+START_OF_BOX = 100  # feasible designs that set the hypervolume's reference
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,7 @@ class GenerationStats:
     failed: int
     diversity: float  # mean share of differing genes over pairs, 0..1
     evaluations_per_s: float
+    hypervolume: float | None = None  # of the front so far, several goals only; see `hypervolume_so_far`
 
 
 class Listener(Protocol):
@@ -73,12 +78,10 @@ class Ledger:
             return Archive.empty(n_genes)
         scores = everything.scores
         violations = np.where(scores.errors, np.inf, scores.total_violation)
-        return Archive(everything.number, everything.genes, scores.values[:, 0], violations)
+        return Archive(everything.number, everything.genes, scores.values, violations)
 
 
 def _concat(batches: list[Batch]) -> Batch:
-    from cimopt.objectives import Scores
-
     number = np.concatenate([b.number for b in batches])
     order = np.argsort(number, kind="stable")
     metrics = Metrics.concat([b.metrics for b in batches]).take(order)
@@ -257,7 +260,7 @@ def generation_stats(
     generation: int, everything: Batch, rows: np.ndarray, upto: np.ndarray, rate: float
 ) -> GenerationStats:
     """Figures of the rows of one generation; medians and bests over feasible designs only."""
-    value, feasible = everything.scores.values[:, 0], everything.scores.feasible
+    value, feasible = everything.scores.scalar, everything.scores.feasible
     now, so_far = value[rows & feasible], value[upto & feasible]
     return GenerationStats(
         generation=generation,
@@ -269,7 +272,24 @@ def generation_stats(
         failed=int(everything.scores.errors[rows].sum()),
         diversity=diversity(everything.genes[rows]),
         evaluations_per_s=rate,
+        hypervolume=hypervolume_so_far(everything, upto & feasible),
     )
+
+
+def hypervolume_so_far(everything: Batch, rows: np.ndarray) -> float | None:
+    """Share of the box up to the reference that feasible `rows` dominate; None with one goal or no such row.
+
+    The reference is the worst value of each goal among the first START_OF_BOX feasible designs, so it is fixed
+    early and is the same after a resume.
+    """
+    values = everything.scores.values
+    if values.shape[1] == 1 or not rows.any():
+        return None
+    feasible = np.flatnonzero(everything.scores.feasible)
+    reference = values[feasible[:START_OF_BOX]].max(axis=0)
+    points = values[rows] / reference
+    front = points[non_dominated(points)]
+    return hypervolume(front, np.ones(values.shape[1]))
 
 
 def diversity(genes: np.ndarray) -> float:

@@ -17,7 +17,7 @@ from cimopt.errors import InputError, unknown_name
 from cimopt.types import Limit, Metrics
 
 AGGREGATES = ("max", "mean", "all")
-OBJECTIVE_KEYS = ("name", "product", "aggregate", "aggregate_by", "area_max_mm2", "limits")
+OBJECTIVE_KEYS = ("name", "product", "goals", "aggregate", "aggregate_by", "area_max_mm2", "limits")
 # How a metric enters a score: factor from the SI metric to the unit people read, and that unit.
 DISPLAY_UNITS: dict[str, tuple[float, str]] = {
     "energy_j": (1e3, "mJ"),
@@ -80,13 +80,21 @@ class Scores:
         """bool (n,)"""
         return np.isfinite(self.values).all(axis=1) & (self.total_violation <= 0) & ~self.errors
 
+    @property
+    def scalar(self) -> np.ndarray:
+        """One number per design, (n,): the value; with several goals their product (scale-free), +inf without metrics."""
+        return self.values.prod(axis=1) if len(self) else np.zeros(0)
+
 
 @dataclass(frozen=True)
 class Objective:
-    """One product of metric powers to minimise, with limits."""
+    """Goals to minimise, each a product of metric powers, with limits.
+
+    Usually there is one goal, the score; with several the search looks for their Pareto front.
+    """
 
     name: str
-    product: Mapping[str, float]
+    goals: Mapping[str, Mapping[str, float]]
     aggregate: str = "max"
     aggregate_by: Mapping[str, str] = field(default_factory=dict)
     bounds: tuple[Bound, ...] = ()
@@ -94,12 +102,20 @@ class Objective:
     @property
     def requires(self) -> tuple[str, ...]:
         """Metrics it reads."""
-        return tuple(dict.fromkeys([*self.product, *(b.metric for b in self.bounds)]))
+        read = [metric for product in self.goals.values() for metric in product]
+        return tuple(dict.fromkeys([*read, *(b.metric for b in self.bounds)]))
 
     def unit(self, n_workloads: int) -> str:
-        """The score's unit, for instance mJ.ms.mm2; "all" multiplies over workloads, so powers appear."""
+        """The score's unit, for instance mJ.ms.mm2; goals are joined by " x "."""
+        return " x ".join(self.units(n_workloads).values())
+
+    def units(self, n_workloads: int) -> dict[str, str]:
+        """Unit of every goal; "all" multiplies over workloads, so powers appear."""
+        return {name: self._unit_of(product, n_workloads) for name, product in self.goals.items()}
+
+    def _unit_of(self, product: Mapping[str, float], n_workloads: int) -> str:
         parts = []
-        for metric, power in self.product.items():
+        for metric, power in product.items():
             unit = DISPLAY_UNITS.get(metric, (1.0, metric))[1]
             shared = metric in ("area_mm2", "cost")
             total = power * (1 if shared or self._aggregate(metric) != "all" else n_workloads)
@@ -111,12 +127,15 @@ class Objective:
         return self.aggregate_by.get(metric, self.aggregate)
 
     def score(self, metrics: Metrics) -> Scores:
-        """Values and constraint amounts of every design."""
+        """Values (n, k) and constraint amounts of every design."""
         n = len(metrics)
-        value = np.ones(n)
-        for metric, power in self.product.items():
-            factor = DISPLAY_UNITS.get(metric, (1.0, ""))[0]
-            value = value * _aggregate(self._values(metrics, metric) * factor, self._aggregate(metric)) ** power
+        columns = []
+        for product in self.goals.values():
+            value = np.ones(n)
+            for metric, power in product.items():
+                factor = DISPLAY_UNITS.get(metric, (1.0, ""))[0]
+                value = value * _aggregate(self._values(metrics, metric) * factor, self._aggregate(metric)) ** power
+            columns.append(np.where(metrics.ok, value, np.inf))
         violations = dict(metrics.violations)
         limits = dict(metrics.limits)
         for bound in self.bounds:
@@ -124,20 +143,25 @@ class Objective:
         infeasible = np.zeros(n, dtype=bool)
         for amount in violations.values():
             infeasible |= amount > 0
-        value = np.where(metrics.ok, value, np.inf)
-        return Scores(value[:, None], violations, ~metrics.ok & ~infeasible, limits)
+        return Scores(np.stack(columns, axis=1), violations, ~metrics.ok & ~infeasible, limits)
+
+    @property
+    def axis_names(self) -> tuple[str, ...]:
+        """What a Pareto front trades: the goals, or with one goal the metrics it multiplies."""
+        return tuple(self.goals) if len(self.goals) > 1 else tuple(next(iter(self.goals.values())))
 
     def axes(self, metrics: Metrics) -> np.ndarray:
-        """Each product metric aggregated over the workloads, (n, k), to minimise: what a Pareto front trades."""
-        columns = [
-            _aggregate(self._values(metrics, m), self._aggregate(m)) * np.sign(p) for m, p in self.product.items()
-        ]
+        """The traded quantities, (n, k), to minimise; a single goal's metrics are aggregated over the workloads."""
+        if len(self.goals) > 1:
+            return self.score(metrics).values
+        product = next(iter(self.goals.values()))
+        columns = [_aggregate(self._values(metrics, m), self._aggregate(m)) * np.sign(p) for m, p in product.items()]
         return np.stack(columns, axis=1)
 
     def of_workload(self, metrics: Metrics, w: int) -> np.ndarray:
-        """The same product on one workload alone, (n,): the paper's per-workload score of a joint design."""
+        """The first goal on one workload alone, (n,): the paper's per-workload score of a joint design."""
         value = np.ones(len(metrics))
-        for metric, power in self.product.items():
+        for metric, power in next(iter(self.goals.values())).items():
             values = self._values(metrics, metric)
             value = (
                 value
@@ -179,15 +203,26 @@ def from_config(config: Mapping[str, Any]) -> Objective:
     for key in config:
         if key not in OBJECTIVE_KEYS:
             raise unknown_name("key in objective", key, OBJECTIVE_KEYS)
-    product = {str(k): float(v) for k, v in (config.get("product") or {}).items()}
-    if not product:
-        raise InputError("objective.product names no metric; for instance {energy_j: 1, latency_s: 1}")
+    goals = _goals(config)
     aggregates = {str(k): str(v) for k, v in (config.get("aggregate_by") or {}).items()}
     aggregate = str(config.get("aggregate") or "max")
     for value in (aggregate, *aggregates.values()):
         if value not in AGGREGATES:
             raise unknown_name("objective.aggregate", value, AGGREGATES)
-    return Objective(str(config.get("name") or "objective"), product, aggregate, aggregates, _bounds(config))
+    return Objective(str(config.get("name") or "objective"), goals, aggregate, aggregates, _bounds(config))
+
+
+def _goals(config: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Either `product` (one goal, named after the objective) or `goals` (several)."""
+    product, several = config.get("product"), config.get("goals")
+    if product and several:
+        raise InputError("objective: give either product (one goal) or goals (several), not both")
+    listed = several or {str(config.get("name") or "objective"): product}
+    for name, powers in listed.items():
+        if not isinstance(powers, Mapping) or not powers:
+            key = "product" if not several else f"goals.{name}"
+            raise InputError(f"objective.{key} names no metric; for instance {{energy_j: 1, latency_s: 1}}")
+    return {str(n): {str(k): _number(f"objective.{n}.{k}", v) for k, v in p.items()} for n, p in listed.items()}
 
 
 def _bounds(config: Mapping[str, Any]) -> tuple[Bound, ...]:

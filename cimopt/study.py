@@ -70,7 +70,7 @@ class StoredStudy:
             self.name, storage = config.name or "study", JournalStorage(JournalFileBackend(str(folder / JOURNAL)))
         else:
             self.name, storage = config.name or f"{rooms.config.label}-{rooms.identity_hash[:8]}", config.storage
-        self.study = _open(self.name, storage, sampler)
+        self.study = _open(self.name, storage, sampler, len(rooms.objective.goals))
         self._check_identity()
         self._distributions = {
             n: IntDistribution(0, int(k) - 1) for n, k in zip(rooms.space.names, rooms.space.n_choices, strict=True)
@@ -106,7 +106,7 @@ class StoredStudy:
         failed = bool(batch.scores.errors[i])
         return create_trial(
             state=TrialState.FAIL if failed else TrialState.COMPLETE,
-            value=None if failed else float(batch.scores.values[i, 0]),
+            values=None if failed else batch.scores.values[i].tolist(),
             params=params,
             distributions=self._distributions,
             user_attrs=self._attributes(batch, i),
@@ -149,7 +149,7 @@ class StoredStudy:
             return
         for key, amount in _amounts(batch.scores, i).items():
             trial.set_constraint(key, amount)
-        self.study.tell(trial, float(batch.scores.values[i, 0]))
+        self.study.tell(trial, batch.scores.values[i].tolist())
 
     # ------------------------------------------------------------ reading
     def finished(self) -> Batch | None:
@@ -160,7 +160,8 @@ class StoredStudy:
             return None
         genes = np.array([[t.params[name] for name in self._rooms.space.names] for t in trials], dtype=np.int64)
         metrics = Metrics.concat([self._metrics(t) for t in trials])
-        values = np.array([[t.values[0] if t.state == TrialState.COMPLETE else np.inf] for t in trials])
+        none = [np.inf] * len(self._rooms.objective.goals)
+        values = np.array([t.values if t.state == TrialState.COMPLETE else none for t in trials])
         errors = np.array([t.state == TrialState.FAIL for t in trials])
         scores = Scores(values, dict(metrics.violations), errors)
         return Batch(np.array([t.number for t in trials]), genes.reshape(len(trials), -1), metrics, scores)
@@ -185,10 +186,10 @@ def _amounts(scores: Scores, i: int) -> dict[str, float]:
     return amounts or {"none": 0.0}
 
 
-def _open(name: str, storage: Any, sampler: BaseSampler) -> optuna.Study:
+def _open(name: str, storage: Any, sampler: BaseSampler, n_goals: int) -> optuna.Study:
     try:
         return optuna.create_study(
-            study_name=name, storage=storage, sampler=sampler, direction="minimize", load_if_exists=True
+            study_name=name, storage=storage, sampler=sampler, directions=["minimize"] * n_goals, load_if_exists=True
         )
     except Exception as error:  # drivers raise their own kinds; a person needs the URL's key and the cause
         if not isinstance(storage, str):

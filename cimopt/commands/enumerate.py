@@ -85,7 +85,7 @@ def _result(rooms: Rooms, reduced: Reduced, seconds: float, unfinished: bool) ->
     result: dict[str, Any] = {
         "title": f"enumeration of {rooms.config.label}", "status": status, "best": top[0] if top else None, "top": top,
         "optimum": top[0] if top and reduced.n_feasible and not unfinished else None,
-        "pareto": _entries(rooms, reduced.front_genes[order]), "pareto_axes": list(rooms.objective.product),
+        "pareto": _entries(rooms, reduced.front_genes[order]), "pareto_axes": list(rooms.objective.axis_names),
         "n_pareto": len(reduced.front), "marginals": _marginals(rooms, reduced),
         "n_evaluated": reduced.n, "n_feasible": reduced.n_feasible, "n_failed": reduced.n_failed, "n_generations": 0,
         "seed": rooms.config.seed, "seconds": {"total": seconds, "sampling": 0.0, "evaluation": seconds, "overhead": 0.0},

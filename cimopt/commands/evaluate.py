@@ -83,7 +83,7 @@ def _long_form(rooms: Rooms, table: DesignTable, metrics: Metrics) -> dict[str, 
     columns["workload"] = [x.name for x in rooms.workloads] * n
     for name, values in metrics.values.items():
         columns[name] = np.repeat(values, w) if values.ndim == 1 else values.reshape(-1)
-    columns["score"] = np.where(np.isfinite(scores.values[rows, 0]), scores.values[rows, 0], np.nan)
+    columns["score"] = np.where(np.isfinite(scores.scalar[rows]), scores.scalar[rows], np.nan)
     columns["feasible"] = scores.feasible[rows].tolist()
     reasons = [_reason(metrics, scores, i) for i in range(n)]
     columns["reason"] = [reasons[i] for i in rows]

@@ -15,6 +15,7 @@ from cimopt.assemble import Rooms, assemble, is_slow
 from cimopt.commands import hydra_app
 from cimopt.commands.progress import SearchProgress
 from cimopt.loop import GenerationStats, SearchRun, search
+from cimopt.pareto import non_dominated
 from cimopt.report import plots, summary, tables
 from cimopt.report.html import write_report
 from cimopt.report.result import RESULT, plain, versions, write_json
@@ -64,7 +65,7 @@ class _Listener:
         curves = {
             "gen/best": stats.best, "gen/generation_best": stats.generation_best, "gen/median": stats.generation_median,
             "gen/feasible_share": stats.feasible_share, "gen/diversity": stats.diversity,
-            "gen/failed": float(stats.failed), "gen/evaluated": float(stats.n_evaluated),
+            "gen/hypervolume": stats.hypervolume, "gen/failed": float(stats.failed), "gen/evaluated": float(stats.n_evaluated),
             "gen/evaluations_per_s": stats.evaluations_per_s,
         }  # fmt: skip
         # None means "nothing feasible yet": simply no point on the curve.
@@ -124,12 +125,27 @@ def _fill(result: dict[str, Any], rooms: Rooms, run: SearchRun, folder: Path) ->
     }
     if not run.interrupted:
         result["status"] = "ok" if feasible else "infeasible"
+    if len(rooms.objective.goals) > 1:
+        result |= _front(rooms, run)
     if not feasible and rows.size:
         result["binding_constraint"] = summary.binding_constraint(scores, int(rows[0]))
     sizes = np.cumsum([0, *_sizes(run)])
     generation = np.searchsorted(sizes, everything.number, side="right") - 1
     designs = rooms.space.designs(everything.genes)
     summary.write_trials(folder / summary.TRIALS, everything.number, generation, designs, everything.metrics, scores)
+
+
+def _front(rooms: Rooms, run: SearchRun) -> dict[str, Any]:
+    """The non-dominated feasible designs, sorted by the first goal."""
+    scores = run.ledger.merged().scores
+    rows = np.flatnonzero(scores.feasible)
+    front = rows[non_dominated(scores.values[rows])] if rows.size else rows
+    return {
+        "pareto": _entries(rooms, run, front),
+        "pareto_axes": list(rooms.objective.axis_names),
+        "n_pareto": len(front),
+        "hypervolume": run.history[-1].hypervolume if run.history else None,
+    }
 
 
 def _sizes(run: SearchRun) -> list[int]:
@@ -153,8 +169,13 @@ def _plots(rooms: Rooms, run: SearchRun, folder: Path) -> list[Path]:
     if not rooms.config.report.plots or everything is None or not run.history:
         return []
     unit = rooms.objective.unit(len(rooms.workloads))
+    goals = list(rooms.objective.goals)
     made = [plots.convergence(folder / "convergence.png", run.history, unit, rooms.config.label)]
     rows = summary.best_rows(everything.scores, 1)
+    if len(goals) > 1 and everything.scores.feasible.any():
+        made.append(
+            plots.front(folder / "front.png", everything.scores, goals, rooms.objective.units(len(rooms.workloads)))
+        )
     if rows.size:
         made.append(plots.landscape(folder / "designs.png", everything.metrics, everything.scores, int(rows[0])))
     return [p for p in made if p is not None]
@@ -178,7 +199,7 @@ def _finish_tracking(tracker: Tracker, result: dict[str, Any], run: SearchRun, f
     tracker.metrics(final)
     for rank, one in enumerate(result["top"][:top], 1):
         tracker.child(f"top {rank}", one["design"], {"best_score": one["score"], **_tracked(one)})
-    files = ["config.yaml", RESULT, summary.TRIALS, "report.html", "convergence.png", "designs.png"]
+    files = ["config.yaml", RESULT, summary.TRIALS, "report.html", "convergence.png", "designs.png", "front.png"]
     status = "KILLED" if run.interrupted else "FINISHED"
     tracker.finish(status, [folder / f for f in files if (folder / f).exists()], _note(result))
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from cimopt.pareto import non_dominated
+
 # Colour-blind safe (Okabe-Ito).
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 
@@ -77,6 +79,23 @@ def landscape(path: Path, metrics: Any, scores: Any, best: int) -> Path | None:
         xlabel="latency of the slowest workload (ms)",
         ylabel="energy of the costliest workload (mJ)",
     )
+    axis.legend()
+    return _save(figure, path)
+
+
+def front(path: Path, scores: Any, goals: Sequence[str], units: dict[str, str]) -> Path:
+    """Feasible designs over the first two goals, the Pareto front marked (coloured by a third goal)."""
+    figure, axis = _figure(7.5, 5)
+    points = scores.values[scores.feasible]
+    best = points[non_dominated(points)]
+    axis.scatter(points[:, 0], points[:, 1], s=8, c="0.8", label="feasible")
+    shown = axis.scatter(
+        best[:, 0], best[:, 1], s=24, c=best[:, 2] if len(goals) > 2 else COLOURS[5], label="Pareto front"
+    )
+    if len(goals) > 2:
+        figure.colorbar(shown, label=f"{goals[2]} ({units[goals[2]]})")
+    x, y = (f"{name} ({units[name]})" for name in goals[:2])
+    axis.set(xscale="log", yscale="log", xlabel=x, ylabel=y)
     axis.legend()
     return _save(figure, path)
 

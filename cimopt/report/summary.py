@@ -14,11 +14,13 @@ TRIALS = "trials.parquet"
 
 def entry(designs: Designs, metrics: Metrics, scores: Any, objective: Any, i: int) -> dict[str, Any]:
     """One design as `result.json` shows it: design, score with unit, metrics per workload, constraints."""
-    score = float(scores.values[i, 0])
+    score = float(scores.scalar[i])
+    goals = {name: float(v) for name, v in zip(objective.goals, scores.values[i], strict=True)}
     return {
         "design": designs.row(i),
         "score": score if np.isfinite(score) else None,
         "score_unit": objective.unit(len(metrics.workloads)),
+        **({"goals": goals, "goal_units": objective.units(len(metrics.workloads))} if len(goals) > 1 else {}),
         "feasible": bool(scores.feasible[i]),
         "reason": metrics.reasons[metrics.reason[i]] if metrics.reason[i] else "",
         "metrics": _metrics(metrics, i),
@@ -55,7 +57,7 @@ def best_rows(scores: Any, n: int) -> np.ndarray:
 
     Among those, designs with metrics come first: without metrics only a part of the limits is known.
     """
-    value = scores.values[:, 0]
+    value = scores.scalar
     rows = np.flatnonzero(scores.feasible)
     if rows.size:
         return rows[np.lexsort((rows, value[rows]))][:n]
@@ -78,7 +80,7 @@ def write_trials(
 
     columns: dict[str, Any] = {"number": number, "generation": generation}
     columns |= {name: np.ascontiguousarray(designs[name]) for name in designs.parameters.all_names}
-    columns["score"] = _nullable(scores.values[:, 0])
+    columns["score"] = _nullable(scores.scalar)
     columns["feasible"] = scores.feasible
     columns["state"] = [metrics_state(metrics, scores, i) for i in range(len(designs))]
     columns["reason"] = [metrics.reasons[r] if r else "" for r in metrics.reason]

@@ -165,10 +165,8 @@ def _population(settings: FourPhaseSettings, generation: int, archive: Archive) 
 def _phase_start(archive: Archive, rows: np.ndarray, n: int, *, by_score_only: bool) -> np.ndarray:
     """Start members of a phase: the lowest scores; after the first phase feasible ones come first."""
     some = archive.take(rows)
-    ranked = some.ranked()
-    if by_score_only:  # the paper ranks the start designs by score alone, limits ignored
-        ranked = ranked[np.lexsort((some.violations[ranked], some.values[ranked]))]
-    return rows[ranked[:n]]
+    # The paper ranks the start designs by score alone, limits ignored.
+    return rows[some.ranked(violations=not by_score_only)[:n]]
 
 
 def _accepted(genes: np.ndarray, settings: FourPhaseSettings, precheck: Precheck | None) -> np.ndarray:
@@ -198,7 +196,12 @@ def _mate(
 
 
 class FourPhaseSampler(GenerationalSampler):
-    """The four-phase GA as an Optuna sampler: in cimopt's loop and in plain `study.optimize`."""
+    """The four-phase GA as an Optuna sampler: in cimopt's loop and in plain `study.optimize`.
+
+    With several values, survivors and tournaments follow non-dominated fronts and crowding.
+    """
+
+    multi_objective = True
 
     def __init__(
         self, space: GeneSpace | None = None, *, seed: int = 1, settings: FourPhaseSettings | None = None,

@@ -36,6 +36,8 @@ class GenerationalSampler(BaseSampler):
     categorical and stepped distributions become genes, others are sampled at random.
     """
 
+    multi_objective = False
+
     def __init__(self, space: GeneSpace | None = None, *, seed: int = 1) -> None:
         self.space = space
         self.seed = seed
@@ -100,7 +102,7 @@ class GenerationalSampler(BaseSampler):
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        self._check_single(study)
+        self._check_goals(study)
         if not search_space:
             return {}
         space = self.space or BoxSpace(tuple(search_space), tuple(choices_of(d) for d in search_space.values()))
@@ -112,16 +114,16 @@ class GenerationalSampler(BaseSampler):
     def sample_independent(
         self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        self._check_single(study)
+        self._check_goals(study)
         seed = np.random.SeedSequence([self.seed, 3, trial.number, zlib.crc32(param_name.encode())]).generate_state(1)[
             0
         ]
         return RandomSampler(seed=int(seed)).sample_independent(study, trial, param_name, param_distribution)
 
     # ---------------------------------------------------------------- inside
-    def _check_single(self, study: optuna.Study) -> None:
-        if len(study.directions) != 1:
-            n = len(study.directions)
+    def _check_goals(self, study: optuna.Study) -> None:
+        n = len(study.directions)
+        if n != 1 and not self.multi_objective:
             raise ValueError(f"{type(self).__name__} minimises or maximises one value; this study has {n}")
 
     def _row(
@@ -183,14 +185,15 @@ def archive_of(
     first: int = 0, stop: int | None = None, skip: int = -1,
 ) -> Archive:  # fmt: skip
     """Trials first..stop-1 as arrays. Unfinished ones have infinite violation: seen, but never parents."""
-    sign = -1.0 if study.direction == optuna.study.StudyDirection.MAXIMIZE else 1.0
+    maximise = optuna.study.StudyDirection.MAXIMIZE
+    sign = np.array([-1.0 if d == maximise else 1.0 for d in study.directions])
     rows = [
         (t.number, _genes(t, search_space), *_score(t, sign))
         for t in trials[first:stop]
         if t.number != skip and all(name in t.params for name in search_space)
     ]
     if not rows:
-        return Archive.empty(len(search_space))
+        return Archive.empty(len(search_space), len(sign))
     number, genes, values, violations = zip(*rows, strict=True)
     return Archive(np.array(number), np.array(genes, dtype=np.int64), np.array(values), np.array(violations))
 
@@ -199,8 +202,8 @@ def _genes(trial: FrozenTrial, search_space: Mapping[str, BaseDistribution]) -> 
     return [min(max(_gene(d, trial.params[name]), 0), choices_of(d) - 1) for name, d in search_space.items()]
 
 
-def _score(trial: FrozenTrial, sign: float) -> tuple[float, float]:
-    """(value to minimise, total violation) of one trial."""
+def _score(trial: FrozenTrial, sign: np.ndarray) -> tuple[np.ndarray, float]:
+    """(values to minimise (k,), total violation) of one trial."""
     if trial.state != TrialState.COMPLETE:
-        return np.inf, np.inf
-    return sign * trial.values[0], float(sum(max(v, 0.0) for v in trial.constraints.values()))
+        return np.full(len(sign), np.inf), np.inf
+    return sign * np.array(trial.values), float(sum(max(v, 0.0) for v in trial.constraints.values()))

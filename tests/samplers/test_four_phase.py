@@ -3,7 +3,7 @@
 import numpy as np
 import optuna
 import pytest
-from optuna.testing.pytest_samplers import BasicSamplerTestCase, SingleOnlySamplerTestCase
+from optuna.testing.pytest_samplers import BasicSamplerTestCase, MultiObjectiveSamplerTestCase
 
 from cimopt.errors import InputError
 from cimopt.samplers.archive import Archive
@@ -35,7 +35,7 @@ class TestFourPhaseOfThePaper(SamplerContract):
         return FourPhaseSampler(space, seed=seed)
 
 
-class TestOptunasSuite(BasicSamplerTestCase, SingleOnlySamplerTestCase):
+class TestOptunasSuite(BasicSamplerTestCase, MultiObjectiveSamplerTestCase):
     @pytest.fixture
     def sampler(self):
         return lambda: FourPhaseSampler(settings=FourPhaseSettings(pool=40, start=10, population=6))
