@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -143,23 +142,20 @@ def test_a_smaller_node_is_never_larger():
             assert (np.diff([getattr(c, part)[0] for c in costs]) >= 0).all(), part
 
 
-def test_nothing_is_read_at_import_and_the_first_lookup_is_fast():
+def test_nothing_is_read_at_import_and_a_lookup_reads_one_file():
     code = (
-        "import time, numpy as np, cimopt_components as c, cimopt_components.lookup as l;"
+        "import numpy as np, cimopt_components as c, cimopt_components.lookup as l;"
         "assert l.load.cache_info().currsize == 0;"
-        "t = time.perf_counter();"
         "c.ComponentTables().arrays('sram', *(np.array([v]) for v in (32, 0.5, 16, 16)));"
-        "print(time.perf_counter() - t)"
+        "print(l.load.cache_info().currsize)"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert float(done.stdout) < 0.3
+    assert int(done.stdout) == 1
 
 
 def test_tables_pickle_without_their_content():
-    start = time.perf_counter()
     again = pickle.loads(pickle.dumps(TABLES))
     assert len(pickle.dumps(TABLES)) < 200
-    assert time.perf_counter() - start < 1
     keys = one(width=16, depth=16, node_nm=7)
     assert again.buffers(**keys).read_j[0] == TABLES.buffers(**keys).read_j[0] > 0
 
@@ -167,3 +163,40 @@ def test_tables_pickle_without_their_content():
 def test_shipped_columns_cannot_be_changed():
     with pytest.raises(ValueError, match="read-only"):
         load("routers.csv")["node_nm"][0] = 1
+
+
+# ------------------------------------------------------------ between listed points
+def test_interpolation_meets_the_listed_points_and_stays_between():
+    between = ComponentTables(interpolate=True)
+    listed = one(node_nm=32, v_op=0.7, xbar_rows=128, xbar_cols=256)
+    np.testing.assert_allclose(between.arrays("sram", **listed).row_read_j, TABLES.arrays("sram", **listed).row_read_j)
+    low, high = (TABLES.buffers(**one(node_nm=n, width=2048, depth=8192)).area_mm2[0] for n in (22, 32))
+    middle = between.buffers(**one(node_nm=28, width=2048, depth=8192)).area_mm2[0]
+    share = np.log2(28 / 22) / np.log2(32 / 22)
+    assert middle == pytest.approx(low + share * (high - low))
+    volts = [between.arrays("sram", **listed | one(v_op=v)).cell_write_j[0, 0] for v in (0.65, 0.66, 0.7)]
+    assert volts[1] == pytest.approx(volts[0] + 0.2 * (volts[2] - volts[0]))
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"v_op": 1.4}, ("v_op=1.4", "sram")),
+        ({"node_nm": 5}, ("node_nm=5", "7..90")),
+        ({"xbar_rows": 1024}, ("xbar_rows=1024", "16..512")),
+        ({"node_nm": 7, "v_op": 1.1}, ("v_op=1.1", "node_nm=7")),
+    ],
+)
+def test_nothing_is_given_beyond_the_listed_range(keys, words):
+    with pytest.raises(InputError) as error:
+        ComponentTables(interpolate=True).arrays(
+            "sram", **one(**{**dict(node_nm=32, v_op=0.7, xbar_rows=64, xbar_cols=64), **keys})
+        )
+    assert all(word in str(error.value) for word in words), str(error.value)
+
+
+def test_routers_at_unvalidated_nodes_are_scaled_from_45nm_on_request():
+    nodes = np.array([45, 65, 90])
+    routers = ComponentTables(allow_unvalidated=True).routers(nodes)
+    np.testing.assert_allclose(routers.transfer_j / routers.transfer_j[0], nodes / 45)
+    np.testing.assert_allclose(routers.area_mm2 / routers.area_mm2[0], (nodes / 45) ** 2)

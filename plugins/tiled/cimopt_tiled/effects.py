@@ -86,8 +86,8 @@ class Constants:
     noc_hz: float = 1e9
     # Pulses until a cell holds its level: mean of the write-verify loop of Wan, Nature 2022, Ext. Data Fig. 3f.
     rram_write_pulses: float = 8.52
-    # Width of a programming pulse: Stanford RRAM model 1.0, benchmark netlist pulseSweep.
-    rram_pulse_s: float = 100e-9
+    # Write pulse (at 2 V) of the cell behind the RRAM table: CiMLoop's cell file rram_neurosim_default.
+    rram_pulse_s: float = 50e-9
 
     def __post_init__(self) -> None:
         for field in fields(self):

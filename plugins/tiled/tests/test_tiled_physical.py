@@ -222,7 +222,7 @@ def test_dynamic_operands_are_written_each_inference(base, sram, designs):
     timed = only("dynamic_writes", "weight_write_time").evaluate(
         designs([base]), [Workload("w", (scores,))], "components"
     )
-    assert timed.values["latency_s.dynamic_writes"].item() == pytest.approx(512 * 8.52 * 100e-9)
+    assert timed.values["latency_s.dynamic_writes"].item() == pytest.approx(512 * 8.52 * 50e-9)
 
 
 def test_programming_is_spread_over_inferences(base, designs):
@@ -233,7 +233,7 @@ def test_programming_is_spread_over_inferences(base, designs):
     )
     assert few["energy_j.programming"] == pytest.approx(1e3 * many["energy_j.programming"])
     assert few["program_energy_j"].item() == pytest.approx(1e3 * few["energy_j.programming"].item())
-    assert few["program_time_s"].item() == pytest.approx(512 * 8.52 * 100e-9)
+    assert few["program_time_s"].item() == pytest.approx(512 * 8.52 * 50e-9)
     assert few["latency_s.programming"].item() == pytest.approx(few["program_time_s"].item() / 1e3)
 
 
