@@ -122,25 +122,64 @@ def test_floor_of_empty_planes_is_stated_and_finite():
     assert work.block_total.tolist() == [1024 * 196] * 4 + [512 * 196]  # the last block holds 64 rows
 
 
-def test_energy_of_one_block_by_hand():
-    """One array, one patch, all inputs zero: no cell and no row is driven, 64 cycles of 16 converters."""
-    from cimopt_components import ComponentTables, adc_resolution
+def _one_block(density: float):
+    """One array, one patch, inputs of one density; metrics with components, and the tables' costs."""
+    from cimopt_components import ComponentTables
 
     one = Workload("one", (Layer("c", "conv", 128, 16),))
     evaluator = ZeroSkipEvaluator()
-    evaluator._networks[one.fingerprint] = evaluator.network(one)
-    evaluator.network(one).profile.densities = ((0.0,) * 8,)
+    evaluator.network(one).profile.densities = ((density,) * 8,)
     evaluator.network(one).profile.forget()
     metrics = evaluator.evaluate(_designs(n_pes=[1]), [one], "components")
-    at = (np.array([v]) for v in (32, 0.5, 128, 128))
-    array, adc = ComponentTables().arrays("rram", *at), adc_resolution()
-    # Eight binary cells and a zero are nine levels: 4 bits.
-    conversion = array.adc_read_j.mean() * adc.relative_energy[4]
-    assert metrics.values["energy_j.adc"].item() == pytest.approx(64 * 16 * conversion)
-    assert metrics.values["energy_j.cells"].item() == metrics.values["energy_j.row_drivers"].item() == 0
-    assert metrics.values["cycles"].item() == 64
-    shared = array.adcs_area_mm2[0] * adc.relative_area[4] / 8
-    assert metrics.values["area_mm2.adc"].item() == pytest.approx(64 * shared)
+    tables = ComponentTables()
+    array = tables.arrays("rram", *(np.array([v]) for v in (32, 0.5, 128, 128)))
+    return {name: values.item() for name, values in metrics.values.items()}, array, tables
+
+
+def test_energy_of_empty_inputs_by_hand():
+    """No cell and no row is driven; 64 cycles of 16 converters of 4 bits (eight binary cells are nine levels)."""
+    from cimopt_components import adc_resolution
+
+    values, array, _ = _one_block(0.0)
+    adc = adc_resolution()
+    assert values["cycles"] == 64
+    assert values["energy_j.adc"] == pytest.approx(64 * 16 * array.adc_read_j.mean() * adc.relative_energy[4])
+    assert values["energy_j.cells"] == values["energy_j.row_drivers"] == 0
+    assert values["area_mm2.adc"] == pytest.approx(64 * array.adcs_area_mm2[0] * adc.relative_area[4] / 8)
+    assert values["area_mm2.cells"] == pytest.approx(64 * 128 * 128 * array.cell_area_mm2[0])
+    assert values["area_mm2.row_drivers"] == pytest.approx(64 * array.rows_area_mm2[0])
+
+
+def test_energy_of_full_inputs_by_hand():
+    """128 rows x 8 planes of ones, each a pulse of 1/255 of an 8-bit input: every cell once, every row 8 times."""
+    values, array, tables = _one_block(1.0)
+    assert values["cycles"] == 1024
+    ones, mean_cell = 128 * 8, 0.503456
+    off, on = array.cell_read_j[0, 2] / 255, array.cell_read_j[0, 3] / 255
+    assert values["energy_j.cells"] == pytest.approx(ones * 128 * (off + mean_cell * (on - off)))
+    assert values["energy_j.row_drivers"] == pytest.approx(ones * 8 * array.row_read_j[0, 2] / 255)
+    buffer = tables.buffers(*(np.array([v]) for v in (128, 512, 32)))
+    words = 128 * 8 / 128 + 16 * (8 + 8 + 7) / 128  # inputs and partial sums of 23 bits, written and read
+    once = (buffer.read_j + buffer.write_j + 2 * buffer.address_j).item()
+    assert values["energy_j.pe_buffers"] == pytest.approx(words * once)
+    assert values["energy_j.router"] == pytest.approx(words * tables.routers(np.array([32])).transfer_j.item())
+    glb = tables.buffers(*(np.array([v]) for v in (2048, 8 * 4096, 32)))
+    read, write = (glb.read_j + glb.address_j).item(), (glb.write_j + glb.address_j).item()
+    assert values["energy_j.glb"] == pytest.approx(0.5 * read + 16 * 8 / 2048 * write)
+    leak = array.rows_leak_w + array.cols_leak_w + 128 * 128 * array.cell_leak_w
+    assert values["energy_j.leakage"] > 64 * 1024 * 1e-8 * leak.item()
+
+
+def test_energy_of_a_wide_layer_counts_every_array():
+    """Twice the outputs take twice the arrays side by side: cells, rows and converters double."""
+    narrow, wide = (Workload(f"w{n}", (Layer("c", "conv", 128, n, out_map=(5, 1)),)) for n in (16, 32))
+    parts = []
+    for workload in (narrow, wide):
+        evaluator = ZeroSkipEvaluator()
+        evaluator.network(workload).profile.densities = ((0.5,) * 8,)
+        metrics = evaluator.evaluate(_designs(n_pes=[1]), [workload], "components")
+        parts.append([metrics.values[f"energy_j.{k}"].item() for k in ("cells", "row_drivers", "adc")])
+    assert parts[1] == pytest.approx([2 * v for v in parts[0]])
 
 
 def test_layers_tell_stall_and_utilisation_as_fig_9():

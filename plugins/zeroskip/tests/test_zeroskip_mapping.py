@@ -118,6 +118,12 @@ def test_patches_are_convolution_windows(case):
     assert np.array_equal(other[:, order[0]], im2col(image, layer)[:, order[1]])
 
 
+def test_padding_holds_the_code_of_zero():
+    layer = Layer("c", "conv", 1, 1, (3, 3), padding=(1, 1, 1, 1), out_map=(1, 1))
+    patches = im2col(np.array([[[9]]], np.uint8), layer, zero_point=5)
+    assert patches.tolist() == [[5, 5, 5, 5, 9, 5, 5, 5, 5]]
+
+
 def test_products_of_activations_are_refused():
     with pytest.raises(InputError, match="two activations"):
         map_layer(Layer("qk", "matmul", 64, 64, dynamic=True), ArraySpec())
