@@ -95,10 +95,12 @@ class SamplerConfig:
     name: str
     kind: str
     stop_after: int | None = None
+    early_stop: int | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _whole("sampler.stop_after", self.stop_after, 0, optional=True)
+        _whole("sampler.early_stop", self.early_stop, 1, optional=True)
 
 
 @dataclass(frozen=True)

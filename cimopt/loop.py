@@ -18,11 +18,12 @@ from optuna.samplers import BaseSampler
 
 from cimopt import plugins
 from cimopt.assemble import Rooms, is_slow, make_evaluator, make_runner
-from cimopt.errors import InputError
+from cimopt.errors import InputError, StudyConflictError
 from cimopt.evaluators.wrappers import Wrapper
 from cimopt.objectives import Scores
 from cimopt.pareto import hypervolume, non_dominated
 from cimopt.samplers.archive import Archive
+from cimopt.samplers.asktell import AskTell
 from cimopt.samplers.generational import GenerationalSampler
 from cimopt.samplers.optuna_names import BatchAsked
 from cimopt.study import Batch, FolderLock, StoredStudy
@@ -129,9 +130,10 @@ def make_sampler(rooms: Rooms) -> BaseSampler:
     config = rooms.config.sampler
     build = plugins.load("cimopt.samplers", config.kind)
     sampler = build(rooms.space, config.settings, rooms.config.seed, rooms.precheck)
-    if not isinstance(sampler, GenerationalSampler | BatchAsked):
+    if not isinstance(sampler, GenerationalSampler | BatchAsked | AskTell):
         raise InputError(
-            f"sampler plug-in '{config.kind}' gave {type(sampler).__name__}; it must give a GenerationalSampler or a BatchAsked"
+            f"sampler plug-in '{config.kind}' gave {type(sampler).__name__}; "
+            "it must give a GenerationalSampler, an AskTell or a BatchAsked"
         )
     return sampler
 
@@ -140,7 +142,7 @@ class _Search:
     """One run's state; `run` is the loop."""
 
     def __init__(
-        self, rooms: Rooms, stored: StoredStudy, sampler: GenerationalSampler | BatchAsked, evaluator: Wrapper, listener: Listener,
+        self, rooms: Rooms, stored: StoredStudy, sampler: GenerationalSampler | AskTell | BatchAsked, evaluator: Wrapper, listener: Listener,
         began: float,
     ) -> None:  # fmt: skip
         self.rooms, self.stored, self.sampler = rooms, stored, sampler
@@ -148,7 +150,10 @@ class _Search:
         self.ledger, self.history = Ledger(), []
         self.began = began
         self.seconds = {"setup": time.perf_counter() - began, "sampling": 0.0, "evaluation": 0.0, "storage": 0.0}
-        self.per_trial = isinstance(sampler, BatchAsked) or is_slow(rooms.chain)
+        # An AskTell sampler numbers its designs itself, so its trials are written in batches.
+        self.per_trial = isinstance(sampler, BatchAsked) or (
+            isinstance(sampler, GenerationalSampler) and is_slow(rooms.chain)
+        )
 
     def run(self) -> SearchRun:
         interrupted = False
@@ -179,6 +184,9 @@ class _Search:
             self.ledger.add(finished)
 
     def _loop(self) -> None:
+        if isinstance(self.sampler, AskTell):
+            self._ask_tell()
+            return
         sizes = self._sizes()
         self.listener.on_start(sum(sizes), len(self.ledger.archive(self.rooms.space.n_genes)))
         first = 0
@@ -191,9 +199,57 @@ class _Search:
             now_there = self._numbers_in(first, first + size)
             if now_there.size:
                 self._report(generation, first, size, new, time.perf_counter() - began)
-            if now_there.size < size:
-                return  # the space is used up
+            if now_there.size < size or self._converged():
+                return  # the space is used up, or nothing gets better
             first += size
+
+    def _converged(self) -> bool:
+        """Early stopping (the paper's V-D): no better feasible design for `early_stop` offspring generations."""
+        patience = self.rooms.config.sampler.early_stop
+        if patience is None or len(self.history) <= patience:
+            return False
+        now, before = self.history[-1], self.history[-1 - patience]
+        if now.hypervolume is not None and before.hypervolume is not None:
+            return now.hypervolume <= before.hypervolume
+        return now.best is not None and before.best is not None and now.best >= before.best
+
+    def _ask_tell(self) -> None:
+        """Other libraries' algorithms: replayed from the store, then continued, until the budget is used."""
+        budget, first, step = self.sampler.budget, 0, 0
+        stop_after = self.rooms.config.sampler.stop_after
+        self.listener.on_start(budget, len(self.ledger.archive(self.rooms.space.n_genes)))
+        while first < budget and (stop_after is None or step <= stop_after):
+            began = time.perf_counter()
+            with _timed(self.seconds, "sampling"):
+                asked = self.sampler.ask()
+            genes = asked[: budget - first]
+            if not len(genes):
+                return
+            known = self._numbers_in(first, first + len(genes))
+            self._evaluate_slots(first, genes, known)
+            rows = self._rows_in(first, first + len(genes))
+            if len(genes) == len(asked):  # a last batch cut to the budget needs no answer
+                with _timed(self.seconds, "sampling"):
+                    self._tell_back(genes, rows)
+            self._report(step, first, len(genes), len(genes) - len(known), time.perf_counter() - began)
+            first, step = first + len(genes), step + 1
+            if self._converged():
+                return
+
+    def _rows_in(self, first: int, stop: int) -> np.ndarray:
+        number = self.ledger.merged().number
+        return np.flatnonzero((number >= first) & (number < stop))
+
+    def _tell_back(self, genes: np.ndarray, rows: np.ndarray) -> None:
+        everything = self.ledger.merged()
+        if not np.array_equal(everything.genes[rows], genes):
+            raise StudyConflictError(
+                f"sampler '{self.rooms.config.sampler.name}' proposes other designs than this study holds; "
+                "another version of its library wrote it. Use a new folder"
+            )
+        scores = everything.scores
+        violations = np.where(scores.errors, np.inf, scores.total_violation)[rows]
+        self.sampler.tell(genes, scores.scalar[rows], violations)
 
     def _numbers_in(self, first: int, stop: int) -> np.ndarray:
         number = self.ledger.archive(self.rooms.space.n_genes).number
@@ -206,6 +262,10 @@ class _Search:
         with _timed(self.seconds, "sampling"):
             earlier = archive.take(np.flatnonzero(archive.number < first))
             genes = self.sampler.propose(self.rooms.space, generation, earlier)
+        return self._evaluate_slots(first, genes, known)
+
+    def _evaluate_slots(self, first: int, genes: np.ndarray, known: np.ndarray) -> int:
+        """Evaluate and write the slots that are not known yet."""
         slots = np.setdiff1d(np.arange(len(genes)), known - first)
         if not slots.size:
             return 0

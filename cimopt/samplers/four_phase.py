@@ -129,7 +129,7 @@ def propose(
     if len(parents) >= 2:
         for round_ in range(MATING_ROUNDS):
             wide = settings.widen_after is not None and round_ >= settings.widen_after
-            bred = _mate(space, phase, parents, missing, rng, wide=wide)
+            bred = mate(space, phase, parents, missing, rng, wide=wide)
             new = seen.add_new(_accepted(bred, settings, precheck))[:missing]
             children.append(new)
             missing -= len(new)
@@ -176,8 +176,8 @@ def _accepted(genes: np.ndarray, settings: FourPhaseSettings, precheck: Precheck
     return genes[precheck(genes) <= 0]
 
 
-def _mate(
-    space: GeneSpace, phase: Phase, parents: Archive, n: int, rng: np.random.Generator, *, wide: bool
+def mate(
+    space: GeneSpace, phase: Phase, parents: Archive, n: int, rng: np.random.Generator, *, wide: bool = False
 ) -> np.ndarray:
     """About n children (an even number), legal genes, duplicates possible; `wide` mutates strongly."""
     rank = np.empty(len(parents), dtype=np.int64)

@@ -6,6 +6,7 @@ They are asked through the same loop: `batch` trials are asked, evaluated togeth
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 import optuna
@@ -69,3 +70,9 @@ def build_cmaes(space: GeneSpace, settings: Mapping[str, Any], seed: int, preche
     except ImportError as error:
         raise MissingExtraError("sampler=cmaes", "peers") from error
     return BatchAsked(optuna.samplers.CmaEsSampler(seed=seed), settings)
+
+
+def build_gp(space: GeneSpace, settings: Mapping[str, Any], seed: int, precheck: Any = None) -> BatchAsked:
+    if find_spec("torch") is None:
+        raise InputError("sampler=gp needs torch, which cimopt does not install: pip install torch scipy")
+    return BatchAsked(optuna.samplers.GPSampler(seed=seed), settings)
