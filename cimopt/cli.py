@@ -10,6 +10,7 @@ VERBS = {
     "search": "search a space with a genetic algorithm or another sampler (Hydra overrides, -m for sweeps)",
     "enumerate": "evaluate a whole space: the exact optimum, the top designs, the Pareto front",
     "evaluate": "evaluate one design (tables, breakdowns) or a file of designs",
+    "bench": "compare samplers with the enumerated optimum over seeds and spaces",
     "plugins": "list installed evaluators, samplers, workloads and their distributions",
     "ui": "open the MLflow UI on this folder's runs",
     "workload": "show a network's layers, MACs and weights",

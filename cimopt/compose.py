@@ -17,6 +17,7 @@ from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.plugins import Plugins
+from hydra.core.singleton import Singleton
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
 
@@ -75,3 +76,12 @@ def compose_config(overrides: Sequence[str] = (), config_name: str = "config") -
 def compose(overrides: Sequence[str] = (), config_name: str = "config") -> dict[str, Any]:
     """Plain values, ready for `cimopt.config.parse`: compose(["space=sram", "seed=2"])."""
     return OmegaConf.to_container(compose_config(overrides, config_name), resolve=True)
+
+
+def compose_within(overrides: Sequence[str], config_name: str = "config") -> dict[str, Any]:
+    """`compose` from inside a running Hydra job, whose own state is kept."""
+    state = Singleton.get_state()
+    try:
+        return compose(overrides, config_name)
+    finally:
+        Singleton.set_state(state)

@@ -19,7 +19,7 @@ from optuna.samplers import BaseSampler
 from cimopt import plugins
 from cimopt.assemble import Rooms, is_slow, make_evaluator, make_runner
 from cimopt.errors import InputError, StudyConflictError
-from cimopt.evaluators.wrappers import Wrapper
+from cimopt.evaluators.wrappers import Direct, Guarded, Wrapper
 from cimopt.objectives import Scores
 from cimopt.pareto import hypervolume, non_dominated
 from cimopt.samplers.archive import Archive
@@ -123,6 +123,30 @@ def search(
             return _Search(rooms, stored, sampler, evaluator, listener, began).run()
     finally:
         lock.release()
+
+
+class Silent:
+    """A listener that hears nothing."""
+
+    def on_start(self, budget: int, done: int) -> None:
+        pass
+
+    def on_designs(self, n: int) -> None:
+        pass
+
+    def on_generation(self, stats: GenerationStats) -> None:
+        pass
+
+
+def search_in_memory(rooms: Rooms) -> SearchRun:
+    """The same loop without a folder, in this process, on the rooms' own evaluator: for benchmarks.
+
+    Stage tables stay with `rooms.chain`, so many runs over the same rooms compute them once.
+    """
+    began = time.perf_counter()
+    sampler = make_sampler(rooms)
+    evaluator = Direct(Guarded(rooms.chain))
+    return _Search(rooms, StoredStudy(rooms, sampler, None), sampler, evaluator, Silent(), began).run()
 
 
 def make_sampler(rooms: Rooms) -> BaseSampler:

@@ -17,7 +17,7 @@ import numpy as np
 import optuna
 from optuna.distributions import IntDistribution
 from optuna.samplers import BaseSampler
-from optuna.storages import JournalStorage
+from optuna.storages import InMemoryStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
@@ -62,11 +62,14 @@ class FolderLock:
 class StoredStudy:
     """Opens or creates the study and turns batches into trials and back."""
 
-    def __init__(self, rooms: Rooms, sampler: BaseSampler, folder: Path) -> None:
+    def __init__(self, rooms: Rooms, sampler: BaseSampler, folder: Path | None) -> None:
+        """`folder` None keeps the study in memory (for benchmarks)."""
         self._rooms = rooms
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         config = rooms.config.study
-        if config.storage is None:
+        if folder is None:
+            self.name, storage = "study", InMemoryStorage()
+        elif config.storage is None:
             self.name, storage = config.name or "study", JournalStorage(JournalFileBackend(str(folder / JOURNAL)))
         else:
             self.name, storage = config.name or f"{rooms.config.label}-{rooms.identity_hash[:8]}", config.storage

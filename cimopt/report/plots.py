@@ -83,6 +83,32 @@ def landscape(path: Path, metrics: Any, scores: Any, best: int) -> Path | None:
     return _save(figure, path)
 
 
+def bands(path: Path, x: np.ndarray, curves: dict[str, np.ndarray], title: str) -> Path:
+    """Regret over evaluations: median line and 10-90 % band per sampler; `curves[name]` is (runs, len(x))."""
+    figure, axis = _figure(8, 5.5)
+    floor = 1e-4  # an exact hit has no place on a logarithmic axis: it sits on the floor
+    for k, (name, values) in enumerate(curves.items()):
+        ordered = np.sort(values, axis=0)  # not np.quantile: it interpolates, and infinities do not
+        low, middle, high = (ordered[round(q * (len(values) - 1))] for q in (0.1, 0.5, 0.9))
+        colour, style = COLOURS[k % len(COLOURS)], "-" if k < len(COLOURS) else "--"
+        axis.plot(
+            x, np.where(np.isfinite(middle), np.maximum(middle, floor), np.nan), color=colour, ls=style, label=name
+        )
+        shown = np.isfinite(high)
+        axis.fill_between(
+            x[shown], np.maximum(low[shown], floor), np.maximum(high[shown], floor), color=colour, alpha=0.12
+        )
+    axis.set(
+        xscale="log",
+        yscale="log",
+        xlabel="designs evaluated",
+        ylabel=f"regret, best/optimum - 1 (floor {floor:g})",
+        title=title,
+    )
+    axis.legend(fontsize=8, ncols=2)
+    return _save(figure, path)
+
+
 def front(path: Path, scores: Any, goals: Sequence[str], units: dict[str, str]) -> Path:
     """Feasible designs over the first two goals, the Pareto front marked (coloured by a third goal)."""
     figure, axis = _figure(7.5, 5)
