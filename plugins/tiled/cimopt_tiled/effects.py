@@ -75,9 +75,11 @@ class Constants:
     alpha: float = 1.3
     # Threshold voltage fitted to the five points of Wang (VLSI 2022, 22 nm), experiments/silicon_validation.
     v_threshold: float = 0.33
-    # One 8-bit conversion at 32 nm and 1.0 V: 1.2 GS/s, Kull ISSCC 2013, the converter of ISAAC.
-    t_convert_8b_s: float = 1 / 1.2e9
-    v_convert: float = 1.0
+    # One cycle of a measured 8-bit macro: Wang (VLSI 2022), 22 nm, 1.0 V: 2 x 64 x 16 operations at
+    # 3.596 TOPS/mm2 on 0.124 mm2.
+    t_macro_s: float = 2048 / (3.596e12 * 0.124)
+    v_macro: float = 1.0
+    node_macro_nm: float = 22
     # Read pulse behind the tables' cell energies (data/SOURCES.md of cimopt-components).
     read_pulse_s: float = 10e-9
     # LPDDR4 x32 at 3200 MT/s: JEDEC JESD209-4.

@@ -45,12 +45,12 @@ class InputSteps:
 
 
 def delay(v_op: np.ndarray, node_nm: np.ndarray, constants: Constants) -> np.ndarray:
-    """Shortest time of an 8-bit conversion in s, ``(m,)``: alpha-power law in the voltage, linear in the node."""
+    """Shortest cycle of an 8-bit macro in s, ``(m,)``: alpha-power law in the voltage, linear in the node."""
     if (v_op <= constants.v_threshold).any():
         low = np.asarray(v_op)[v_op <= constants.v_threshold][0]
         raise InputError(f"v_op={low} must be above the threshold voltage {constants.v_threshold} V to switch at all")
-    ratio = _slowness(v_op, constants) / _slowness(np.asarray(constants.v_convert), constants)
-    return constants.t_convert_8b_s * ratio * node_nm / REFERENCE_NODE_NM
+    ratio = _slowness(v_op, constants) / _slowness(np.asarray(constants.v_macro), constants)
+    return constants.t_macro_s * ratio * node_nm / constants.node_macro_nm
 
 
 def _slowness(volt: np.ndarray, constants: Constants) -> np.ndarray:
