@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 LANE_ROWS = 255  # ones that an 8-bit lane counts without overflow
+STEPS_PER_COPY = 64  # longest operation per copy up to which buckets beat a heap
 
 
 @njit(cache=True)
@@ -53,20 +54,52 @@ def sum_costs(counts, table, out):
 def makespan(times, copies, limit):
     """End of the last of ``times`` (in order, each to the first free of ``copies``); stops beyond ``limit``.
 
-    A binary heap of the times at which the copies get free; equal copies, so ties do not matter.
+    Copies are alike, so only the times at which some copy gets free matter, not which one.
     """
     n = times.shape[0]
     last = np.int64(0)
-    if copies >= n:
-        for i in range(n):
-            last = max(last, times[i])
-        return last
     if copies == 1:
         for i in range(n):
             last += times[i]
         return last
-    heap = np.zeros(copies, np.int64)
+    longest = np.int64(0)
     for i in range(n):
+        longest = max(longest, times[i])
+    if copies >= n:
+        return longest
+    if longest <= STEPS_PER_COPY * copies:
+        return _by_buckets(times, copies, limit, longest)
+    return _by_heap(times, copies, limit)
+
+
+@njit(cache=True)
+def _by_buckets(times, copies, limit, longest):
+    """Copies counted by the cycle they get free in: those cycles never go back and span ``longest`` at most."""
+    size = 1
+    while size <= longest:
+        size *= 2
+    free = np.zeros(size, np.int64)
+    free[0] = copies
+    now = last = np.int64(0)
+    for i in range(times.shape[0]):
+        while free[now & (size - 1)] == 0:
+            now += 1
+        free[now & (size - 1)] -= 1
+        end = now + times[i]
+        free[end & (size - 1)] += 1
+        if end > last:
+            last = end
+            if last > limit:
+                return last
+    return last
+
+
+@njit(cache=True)
+def _by_heap(times, copies, limit):
+    """A binary heap of the times at which copies get free."""
+    last = np.int64(0)
+    heap = np.zeros(copies, np.int64)
+    for i in range(times.shape[0]):
         end = heap[0] + times[i]
         if end > last:
             last = end

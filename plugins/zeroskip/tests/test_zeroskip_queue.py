@@ -82,6 +82,15 @@ def test_both_forms_agree(case):
         assert fast.block_cycles.tolist() == slow.block_cycles.tolist()
 
 
+@pytest.mark.parametrize("copies", [2, 5, 16, 17, 100, 1499])
+@pytest.mark.parametrize("top", [2, 1024, 100_000])
+def test_both_ways_of_queueing_agree_on_long_queues(copies, top):
+    """Short operations on many copies are counted in buckets, others kept in a heap; operations of 0 cycles too."""
+    times = np.random.default_rng(top).integers(0, top, (1500, 1))
+    fast, slow = (simulate(times, [copies], dataflow="block", compiled=c) for c in (True, False))
+    assert fast.cycles == slow.cycles
+
+
 def test_as_many_copies_as_patches_take_one_operation():
     times = _times(1, 20, 3)
     for copies in (20, 21, 1000):
