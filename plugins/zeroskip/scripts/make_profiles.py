@@ -38,7 +38,7 @@ PHOTOS = {
     "skimage/data/astronaut.png": "public domain, NASA",
     "sklearn/datasets/images/china.jpg": "CC BY 2.0, danielbuechele",
     "sklearn/datasets/images/flower.jpg": "CC BY 2.0, vultilion",
-    "skimage/data/motorcycle_left.png": "CC0, Middlebury stereo benchmark 2014 as shipped by scikit-image",
+    "skimage/data/motorcycle_left.png": "Middlebury 2014; licence not stated: measure only, do not ship",
 }
 # Caffe-style input: BGR minus the ImageNet mean.
 CAFFE = Preparation(scale=1.0, mean=(104.0, 117.0, 123.0), std=(1.0,), bgr=True)

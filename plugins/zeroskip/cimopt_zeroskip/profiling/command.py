@@ -10,6 +10,7 @@ from pathlib import Path
 from cimopt.errors import CimoptError, InputError
 
 EPILOG = """The file holds the quantised input of every convolution and linear layer, in order, with its origin.
+Mind that the first layer's input is the image itself: --form histogram or totals keeps no activations.
 Search with it:
   cimopt search space=zeroskip evaluator=zeroskip 'workload=[]' +workload.mine.file=mine.yaml \\
       +evaluator.zeroskip.profiles.mine=mine.npz        (the workload file is written by --workload mine.yaml)
