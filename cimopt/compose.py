@@ -17,9 +17,9 @@ from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.plugins import Plugins
-from hydra.core.singleton import Singleton
 from hydra.plugins.search_path_plugin import SearchPathPlugin
-from omegaconf import DictConfig, OmegaConf
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 from cimopt import plugins
 
@@ -79,9 +79,13 @@ def compose(overrides: Sequence[str] = (), config_name: str = "config") -> dict[
 
 
 def compose_within(overrides: Sequence[str], config_name: str = "config") -> dict[str, Any]:
-    """`compose` from inside a running Hydra job, whose own state is kept."""
-    state = Singleton.get_state()
-    try:
+    """`compose` from inside a running Hydra job, with its search path (--config-dir, hydra.searchpath)."""
+    hydra = GlobalHydra.instance().hydra
+    if hydra is None:
         return compose(overrides, config_name)
-    finally:
-        Singleton.set_state(state)
+    config = hydra.compose_config(
+        config_name, [opened(o) for o in overrides], RunMode.RUN, with_log_configuration=False
+    )
+    with open_dict(config):
+        config.pop("hydra", None)
+    return OmegaConf.to_container(config, resolve=True)

@@ -104,6 +104,20 @@ class SamplerConfig:
 
 
 @dataclass(frozen=True)
+class SearchConfig:
+    """All parameters jointly, or level after level; see conf/search/*.yaml."""
+
+    name: str = "joint"
+    start: str = "largest"
+    start_values: Mapping[str, Any] = field(default_factory=dict)
+    levels: tuple[str, ...] = ("device", "circuit", "architecture", "system")
+
+    def __post_init__(self) -> None:
+        _one_of("search.name", self.name, ("joint", "sequential"))
+        _one_of("search.start", self.start, ("largest", "median"))
+
+
+@dataclass(frozen=True)
 class Config:
     """Everything one study needs."""
 
@@ -112,6 +126,7 @@ class Config:
     evaluator: Mapping[str, Mapping[str, Any]]
     objective: Mapping[str, Any]
     sampler: SamplerConfig
+    search: SearchConfig = SearchConfig()
     runner: RunnerConfig = RunnerConfig()
     tracking: TrackingConfig = TrackingConfig()
     study: StudyConfig = StudyConfig()
@@ -152,11 +167,13 @@ class Config:
             self.objective.get("name"),
             self.sampler.name,
         ]
-        return "-".join(str(p) for p in parts if p)[:80] + f"-seed{self.seed}"
+        how = "" if self.search.name == "joint" else f"-{self.search.name}"
+        return "-".join(str(p) for p in parts if p)[:80] + f"{how}-seed{self.seed}"
 
 
 SECTIONS = {
     "sampler": SamplerConfig,
+    "search": SearchConfig,
     "runner": RunnerConfig,
     "tracking": TrackingConfig,
     "study": StudyConfig,

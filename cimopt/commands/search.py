@@ -14,11 +14,14 @@ from omegaconf import DictConfig, OmegaConf
 from cimopt.assemble import Rooms, assemble, is_slow
 from cimopt.commands import hydra_app
 from cimopt.commands.progress import SearchProgress
+from cimopt.config import Config
+from cimopt.errors import InputError
 from cimopt.loop import GenerationStats, SearchRun, search
 from cimopt.pareto import non_dominated
 from cimopt.report import plots, summary, tables
 from cimopt.report.html import write_report
 from cimopt.report.result import RESULT, plain, versions, write_json
+from cimopt.sequential import check_levels, level_config, start_design
 from cimopt.study import StoredStudy
 from cimopt.tracking import Tracker, flatten, make_tracker
 
@@ -35,17 +38,72 @@ def job(config: DictConfig) -> float | None:
     checked = hydra_app.checked(config)
     rooms = assemble(checked)
     folder, launch = hydra_app.output_folder(), hydra_app.launch_folder()
+    if checked.search.name == "sequential":
+        plan = (
+            check_levels(checked.search.levels),
+            start_design(rooms.space, checked.search.start, checked.search.start_values),
+        )
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.yaml").write_text(OmegaConf.to_yaml(config, resolve=True))
-    tracking = checked.tracking
-    tracker = make_tracker(tracking.name, tracking.uri, tracking.experiment, launch)
-    listener = _Listener(SearchProgress(checked.label), tracker)
-    with listener.progress:
-        run = search(rooms, folder, launch, listener, lambda stored: _start_tracking(tracker, stored, rooms))
-    result = _write(rooms, run, folder)
-    _finish_tracking(tracker, result, run, folder, checked.report.top)
-    _show(result, run, folder, tracking.name != "none")
+    if checked.search.name == "sequential":
+        result = _sequential(checked, rooms, folder, launch, *plan)
+    else:
+        result = _study(rooms, folder, launch, {})
     return result["best"]["score"] if result["best"] else None
+
+
+def _study(rooms: Rooms, folder: Path, launch: Path, tags: dict[str, str]) -> dict[str, Any]:
+    """One study from the first design to the printed table; returns what `result.json` holds."""
+    tracking = rooms.config.tracking
+    tracker = make_tracker(tracking.name, tracking.uri, tracking.experiment, launch)
+    listener = _Listener(SearchProgress(rooms.config.label), tracker)
+    with listener.progress:
+        run = search(rooms, folder, launch, listener, lambda stored: _start_tracking(tracker, stored, rooms, tags))
+    result = _write(rooms, run, folder)
+    _finish_tracking(tracker, result, run, folder, rooms.config.report.top)
+    _show(result, run, folder, tracking.name != "none")
+    return result
+
+
+def _sequential(
+    config: Config, rooms: Rooms, folder: Path, launch: Path, levels: list[str], design: dict[str, Any]
+) -> dict[str, Any]:
+    """Level after level, each a study in its own sub-folder; the last level's result plus the path to it."""
+    path: list[dict[str, Any]] = []
+    result: dict[str, Any] = {}
+    for number, level in enumerate(levels, 1):
+        part = level_config(config, rooms.space, level, design)
+        if part is None:
+            continue
+        place = folder / f"{number}-{level}"
+        place.mkdir(exist_ok=True)
+        result = _study(assemble(part), place, launch, {"cimopt.level": level})
+        if result["status"] == "interrupted" or not result["best"]:
+            break
+        design = {name: result["best"]["design"][name] for name in rooms.space.names}
+        score = result["best"]["score"] if result["status"] == "ok" else None
+        path.append(
+            {
+                "level": level,
+                "status": result["status"],
+                "best_score": score,
+                "n_evaluated": result["n_evaluated"],
+                "design": design,
+            }
+        )
+    if not path:
+        raise InputError(f"search.levels={levels}: space '{rooms.space.name}' has no parameter at these levels")
+    summed = {key: sum(p[key] for p in path) for key in ("n_evaluated",)}
+    result = {**result, **summed, "title": config.label, "space_size": rooms.space.size, "levels": path}
+    write_json(folder / RESULT, result)
+    tables.console().print(
+        tables.plain_table(
+            f"Level after level from the {config.search.start} design",
+            ["level", "designs", "best feasible score"],
+            [[p["level"], p["n_evaluated"], p["best_score"]] for p in path],
+        )
+    )
+    return result
 
 
 class _Listener:
@@ -72,7 +130,7 @@ class _Listener:
         self._tracker.metrics({k: v for k, v in curves.items() if v is not None}, stats.generation)
 
 
-def _start_tracking(tracker: Tracker, stored: StoredStudy, rooms: Rooms) -> None:
+def _start_tracking(tracker: Tracker, stored: StoredStudy, rooms: Rooms, more: dict[str, str]) -> None:
     config = rooms.config
     tags = {
         "cimopt.space": rooms.space.name,
@@ -85,6 +143,7 @@ def _start_tracking(tracker: Tracker, stored: StoredStudy, rooms: Rooms) -> None
         "cimopt.study": stored.name,
         **{f"cimopt.version.{k}": v for k, v in _versions(rooms).items()},
         **{str(k): str(v) for k, v in config.tracking.tags.items()},
+        **more,
     }
     params = {**flatten(config.identity), "space_size": rooms.space.size}
     run_id = tracker.start(config.study.name or config.label, params, tags, stored.noted(RUN_ID))

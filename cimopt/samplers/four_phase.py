@@ -77,7 +77,8 @@ class FourPhaseSettings:
     feasibility counts from the beginning. `precheck_offspring`: children that the cheap precheck
     refuses are bred again instead of being evaluated; the paper filters the start pool only.
     `widen_after`: mating rounds after which children mutate widely (every second gene, eta 3), because
-    everything near the parents has been seen; None: never, as in the paper.
+    everything near the parents has been seen; None: never, as in the paper. For ablations: `hamming=False`
+    takes the pool's first designs, `unique=False` lets designs return that are not among the parents.
     """
 
     pool: int = 1000
@@ -87,6 +88,8 @@ class FourPhaseSettings:
     start_by_score_only: bool = True
     precheck_offspring: bool = False
     widen_after: int | None = None
+    hamming: bool = True
+    unique: bool = True
 
     def __post_init__(self) -> None:
         for key in ("pool", "start", "population"):
@@ -118,11 +121,11 @@ def propose(
     `archive` holds all earlier generations. `precheck(genes) -> (n,)` gives cheap violation amounts
     and shapes the start pool. Fewer rows than asked mean that the space is used up.
     """
-    seen = Seen(space, archive.genes)
     if generation == 0:
-        return _start(space, settings, seed, seen, precheck)
+        return _start(space, settings, seed, Seen(space, archive.genes), precheck)
     rng = np.random.default_rng([seed, 1, generation])
     parents = _population(settings, generation, archive)
+    seen = Seen(space, archive.genes if settings.unique else parents.genes)
     phase = settings.phases[settings.phase_of(generation)[0]]
     children: list[np.ndarray] = []
     missing = settings.population
@@ -143,7 +146,7 @@ def _start(
     space: GeneSpace, settings: FourPhaseSettings, seed: int, seen: Seen, precheck: Precheck | None
 ) -> np.ndarray:
     pool = random_pool(space, settings.pool, seed, precheck)
-    chosen = seen.add_new(pool[select_diverse(pool, settings.start)])
+    chosen = seen.add_new(pool[select_diverse(pool, settings.start)] if settings.hamming else pool[: settings.start])
     rng = np.random.default_rng([seed, 0])
     # A small or tightly limited space has too few distinct pool members: the rest is any unseen design.
     return np.concatenate([chosen, unseen_designs(space, seen, settings.start - len(chosen), rng)])

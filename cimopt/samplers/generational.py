@@ -8,10 +8,13 @@ any number of workers and the batch path of cimopt's loop all give the same desi
 
 from __future__ import annotations
 
+import functools
+import json
 import threading
 import zlib
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -21,10 +24,13 @@ from optuna.samplers import BaseSampler, RandomSampler
 from optuna.search_space import IntersectionSearchSpace
 from optuna.trial import FrozenTrial, TrialState
 
+from cimopt.errors import StudyConflictError
 from cimopt.samplers.archive import Archive
 from cimopt.samplers.box import BoxSpace, GeneSpace
 from cimopt.samplers.unseen import Seen, unseen_designs
 
+IDENTITY = "cimopt_sampler"
+ARCHIVE_FIELDS = ("number", "genes", "values", "violations")
 FINISHED = (TrialState.COMPLETE, TrialState.FAIL, TrialState.PRUNED)
 
 
@@ -43,7 +49,9 @@ class GenerationalSampler(BaseSampler):
         self.seed = seed
         self._common = IntersectionSearchSpace()
         self._lock = threading.Lock()
-        self._proposals: dict[tuple[int, int, str], np.ndarray] = {}
+        self._checked: set[str] = set()
+        self._proposals: dict[tuple[str, int, str], np.ndarray] = {}
+        self._history: dict[tuple[str, str], History] = {}
 
     # ------------------------------------------------------- for the author
     @property
@@ -67,31 +75,44 @@ class GenerationalSampler(BaseSampler):
 
     def slot_of(self, number: int) -> tuple[int, int]:
         """(generation, slot) of a trial number; numbers past the schedule go on with the last size."""
-        generation = 0
-        while number >= self.size_of(generation):
-            number -= self.size_of(generation)
-            generation += 1
-            if generation >= self.n_generations:
-                size = self.size_of(generation)
-                return generation + number // size, number % size
-        return generation, number
+        starts = self._starts
+        if number >= starts[-1]:
+            size = self.size_of(self.n_generations)
+            generation, slot = divmod(number - int(starts[-1]), size)
+            return self.n_generations + generation, slot
+        generation = int(np.searchsorted(starts, number, side="right")) - 1
+        return generation, number - int(starts[generation])
 
     def first_of(self, generation: int) -> int:
         """Number of the first trial of a generation."""
-        return sum(self.size_of(g) for g in range(generation))
+        beyond = max(generation - self.n_generations, 0)
+        return int(self._starts[generation - beyond]) + beyond * self.size_of(self.n_generations)
+
+    @functools.cached_property
+    def _starts(self) -> np.ndarray:
+        """First trial number of generations 0..n_generations."""
+        return np.cumsum([0, *(self.size_of(g) for g in range(self.n_generations))])
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What decides the proposals; stored with a plain Optuna study and compared on resume."""
+        settings = getattr(self, "settings", None)
+        plain = asdict(settings) if is_dataclass(settings) else {}
+        return json.loads(json.dumps({"sampler": type(self).__name__, "seed": self.seed, **plain}))
 
     # -------------------------------------------------------- Optuna's hooks
     def reseed_rng(self) -> None:
         """Nothing to do: no random state is carried between calls."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("_lock", "_proposals")}
+        return {k: v for k, v in self.__dict__.items() if k not in ("_lock", "_proposals", "_history")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ |= state
-        self._lock, self._proposals = threading.Lock(), {}
+        self._lock, self._proposals, self._history = threading.Lock(), {}, {}
 
     def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        self._check_identity(study)
         if self.space is not None:
             sizes = zip(self.space.names, self.space.n_choices, strict=True)
             return {name: IntDistribution(0, int(n) - 1) for name, n in sizes}
@@ -131,29 +152,88 @@ class GenerationalSampler(BaseSampler):
     ) -> np.ndarray | None:
         """This trial's genes; None when the space is used up."""
         generation, slot = self.slot_of(trial.number)
-        trials = study.get_trials(deepcopy=False)
-        proposals = self._generation(study, generation, space, search_space, trials)
-        taken = archive_of(trials, search_space, study, first=self.first_of(generation), skip=trial.number)
-        seen = Seen(space, taken.genes)
-        if slot < len(proposals) and len(seen.add_new(proposals[slot : slot + 1])):
-            return proposals[slot]
-        # Another process filled the slot's design meanwhile: any unseen one keeps the trial useful.
-        everything = archive_of(trials, search_space, study, skip=trial.number)
-        rng = np.random.default_rng([self.seed, 2, trial.number])
-        fresh = unseen_designs(space, Seen(space, everything.genes), 1, rng)
+        with self._lock:
+            key = (study.study_name, space.fingerprint)
+            history = self._history.setdefault(key, History(search_space, study))
+            history.update(study.get_trials(deepcopy=False))
+            proposals = self._generation(key, generation, space, history)
+            taken = history.rows(self.first_of(generation), skip=trial.number)
+            if slot < len(proposals) and len(Seen(space, taken.genes).add_new(proposals[slot : slot + 1])):
+                return proposals[slot]
+            # Another process filled the slot's design meanwhile: any unseen one keeps the trial useful.
+            rng = np.random.default_rng([self.seed, 2, trial.number])
+            fresh = unseen_designs(space, Seen(space, history.rows(0, skip=trial.number).genes), 1, rng)
         return fresh[0] if len(fresh) else None
 
-    def _generation(
-        self, study: optuna.Study, generation: int, space: GeneSpace, search_space: Mapping[str, BaseDistribution],
-        trials: Sequence[FrozenTrial],
-    ) -> np.ndarray:  # fmt: skip
+    def _generation(self, study: tuple[str, str], generation: int, space: GeneSpace, history: History) -> np.ndarray:
         """The generation's proposals, computed once per process and study."""
-        key = (study._study_id, generation, space.fingerprint)
-        with self._lock:
-            if key not in self._proposals:
-                archive = archive_of(trials, search_space, study, stop=self.first_of(generation))
-                self._proposals = {key: self.propose(space, generation, archive)}
-            return self._proposals[key]
+        key = (study[0], generation, study[1])
+        if key not in self._proposals:
+            archive = history.rows(0, stop=self.first_of(generation))
+            self._proposals = {key: self.propose(space, generation, archive)}
+        return self._proposals[key]
+
+    def _check_identity(self, study: optuna.Study) -> None:
+        """Refuse to continue a study that other settings began."""
+        if study.study_name in self._checked:
+            return
+        known = study.user_attrs.get(IDENTITY)
+        if known is None:
+            study.set_user_attr(IDENTITY, self.identity)
+        elif known != self.identity:
+            changed = [f"{k}: {known.get(k)} -> {v}" for k, v in self.identity.items() if known.get(k) != v]
+            raise StudyConflictError(f"this study was begun with other sampler settings: {'; '.join(changed)}")
+        self._checked.add(study.study_name)
+
+
+class History:
+    """A study's trials as arrays. The finished prefix is parsed once, so a trial costs the same late as early."""
+
+    def __init__(self, search_space: Mapping[str, BaseDistribution], study: optuna.Study) -> None:
+        self._space = dict(search_space)
+        maximise = optuna.study.StudyDirection.MAXIMIZE
+        self._sign = np.array([-1.0 if d == maximise else 1.0 for d in study.directions])
+        self._prefix = Archive.empty(len(self._space), len(self._sign))
+        self._parts: list[Archive] = []
+        self._parsed = 0
+        self._trials: Sequence[FrozenTrial] = ()
+
+    def update(self, trials: Sequence[FrozenTrial]) -> None:
+        """Take in newly finished trials, in order, up to the first unfinished one."""
+        self._trials = trials
+        stop = self._parsed
+        while stop < len(trials) and trials[stop].state in FINISHED:
+            stop += 1
+        if stop > self._parsed:
+            self._parts.append(self._parse(trials[self._parsed : stop]))
+            self._parsed = stop
+
+    def rows(self, first: int, stop: int | None = None, skip: int = -1) -> Archive:
+        """Trials first..stop-1. Unfinished ones have infinite violation: seen, but never parents."""
+        if self._parts:
+            merged = [self._prefix, *self._parts]
+            self._prefix = Archive(*(np.concatenate([getattr(a, f) for a in merged]) for f in ARCHIVE_FIELDS))
+            self._parts = []
+        number = self._prefix.number  # trials without these parameters are left out, so places are searched
+        low = int(np.searchsorted(number, first))
+        high = len(number) if stop is None else int(np.searchsorted(number, stop))
+        known = self._prefix.take(np.arange(low, high))
+        late = [t for t in self._trials[max(first, self._parsed) : stop] if t.number != skip]
+        if not late:
+            return known
+        fresh = self._parse(late)
+        return known.extended(fresh.number, fresh.genes, fresh.values, fresh.violations)
+
+    def _parse(self, trials: Sequence[FrozenTrial]) -> Archive:
+        rows = [
+            (t.number, _genes(t, self._space), *_score(t, self._sign))
+            for t in trials
+            if all(name in t.params for name in self._space)
+        ]
+        if not rows:
+            return Archive.empty(len(self._space), len(self._sign))
+        number, genes, values, violations = zip(*rows, strict=True)
+        return Archive(np.array(number), np.array(genes, dtype=np.int64), np.array(values), np.array(violations))
 
 
 def choices_of(distribution: BaseDistribution) -> int | None:
@@ -178,24 +258,6 @@ def _gene(distribution: BaseDistribution, value: Any) -> int:
     if isinstance(distribution, CategoricalDistribution):
         return int(internal)
     return round((internal - distribution.low) / distribution.step)
-
-
-def archive_of(
-    trials: Sequence[FrozenTrial], search_space: Mapping[str, BaseDistribution], study: optuna.Study,
-    first: int = 0, stop: int | None = None, skip: int = -1,
-) -> Archive:  # fmt: skip
-    """Trials first..stop-1 as arrays. Unfinished ones have infinite violation: seen, but never parents."""
-    maximise = optuna.study.StudyDirection.MAXIMIZE
-    sign = np.array([-1.0 if d == maximise else 1.0 for d in study.directions])
-    rows = [
-        (t.number, _genes(t, search_space), *_score(t, sign))
-        for t in trials[first:stop]
-        if t.number != skip and all(name in t.params for name in search_space)
-    ]
-    if not rows:
-        return Archive.empty(len(search_space), len(sign))
-    number, genes, values, violations = zip(*rows, strict=True)
-    return Archive(np.array(number), np.array(genes, dtype=np.int64), np.array(values), np.array(violations))
 
 
 def _genes(trial: FrozenTrial, search_space: Mapping[str, BaseDistribution]) -> list[int]:
