@@ -11,6 +11,7 @@ VERBS = {
     "enumerate": "evaluate a whole space: the exact optimum, the top designs, the Pareto front",
     "evaluate": "evaluate one design (tables, breakdowns) or a file of designs",
     "bench": "compare samplers with the enumerated optimum over seeds and spaces",
+    "profile": "run an ONNX network on images and write its quantised activations",
     "plugins": "list installed evaluators, samplers, workloads and their distributions",
     "ui": "open the MLflow UI on this folder's runs",
     "workload": "show a network's layers, MACs and weights",

@@ -8,7 +8,7 @@ from typing import Any
 
 from cimopt.errors import InputError, unknown_name
 
-GROUPS = ("cimopt.evaluators", "cimopt.samplers", "cimopt.workloads", "cimopt.confs")
+GROUPS = ("cimopt.evaluators", "cimopt.samplers", "cimopt.workloads", "cimopt.commands", "cimopt.confs")
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ TITLES = {
     "cimopt.evaluators": "evaluator=",
     "cimopt.samplers": "sampler kinds",
     "cimopt.workloads": "workload=",
+    "cimopt.commands": "commands",
     "cimopt.confs": "config folders",
 }
 

@@ -62,6 +62,20 @@ class Archive:
         blank = np.isinf(some.values).any(axis=1)
         return rows[np.lexsort((some.number, *_quality(some.values, missed, blank), missed, blank))]
 
+    def best(self, n: int, *, violations: bool = True) -> np.ndarray:
+        """`ranked()[:n]`, without sorting a long archive."""
+        if self.values.shape[1] > 1:
+            return self.ranked(violations=violations)[:n]
+        fit = np.isfinite(self.values[:, 0]) & np.isfinite(self.violations)
+        if violations:
+            fit &= self.violations <= 0
+        rows = np.flatnonzero(fit)
+        if len(rows) < n:
+            return self.ranked(violations=violations)[:n]
+        limit = np.partition(self.values[rows, 0], n - 1)[n - 1]
+        rows = rows[self.values[rows, 0] <= limit]
+        return rows[self.take(rows).ranked(violations=violations)][:n]
+
 
 def _quality(values: np.ndarray, missed: np.ndarray, blank: np.ndarray) -> tuple[np.ndarray, ...]:
     """Sort keys, last one first in importance: the value, or (crowding, front) of comparable rows."""

@@ -162,14 +162,14 @@ def _population(settings: FourPhaseSettings, generation: int, archive: Archive) 
     )
     offspring = np.flatnonzero(archive.number >= boundary)
     pool = archive.take(np.concatenate([members, offspring]))
-    return pool.take(pool.ranked()[: settings.population])
+    return pool.take(pool.best(settings.population))
 
 
 def _phase_start(archive: Archive, rows: np.ndarray, n: int, *, by_score_only: bool) -> np.ndarray:
     """Start members of a phase: the lowest scores; after the first phase feasible ones come first."""
     some = archive.take(rows)
     # The paper ranks the start designs by score alone, limits ignored.
-    return rows[some.ranked(violations=not by_score_only)[:n]]
+    return rows[some.best(n, violations=not by_score_only)]
 
 
 def _accepted(genes: np.ndarray, settings: FourPhaseSettings, precheck: Precheck | None) -> np.ndarray:

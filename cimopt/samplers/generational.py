@@ -48,6 +48,7 @@ class GenerationalSampler(BaseSampler):
         self.space = space
         self.seed = seed
         self._common = IntersectionSearchSpace()
+        self._asked: tuple[str, int, int] = ("", -1, 0)
         self._lock = threading.Lock()
         self._checked: set[str] = set()
         self._proposals: dict[tuple[str, int, str], np.ndarray] = {}
@@ -154,6 +155,10 @@ class GenerationalSampler(BaseSampler):
         generation, slot = self.slot_of(trial.number)
         with self._lock:
             key = (study.study_name, space.fingerprint)
+            alone = self._alone(study.study_name, generation, trial.number)
+            cached = self._proposals.get((key[0], generation, key[1]))
+            if cached is not None and slot < len(cached) and alone:
+                return cached[slot]
             history = self._history.setdefault(key, History(search_space, study))
             history.update(study.get_trials(deepcopy=False))
             proposals = self._generation(key, generation, space, history)
@@ -164,6 +169,13 @@ class GenerationalSampler(BaseSampler):
             rng = np.random.default_rng([self.seed, 2, trial.number])
             fresh = unseen_designs(space, Seen(space, history.rows(0, skip=trial.number).genes), 1, rng)
         return fresh[0] if len(fresh) else None
+
+    def _alone(self, study: str, generation: int, number: int) -> bool:
+        """Whether this process asked every trial of the generation so far: then none can be a duplicate."""
+        if self._asked[:2] != (study, generation):
+            self._asked = (study, generation, 0)
+        self._asked = (study, generation, self._asked[2] + 1)
+        return self._asked[2] == number - self.first_of(generation) + 1
 
     def _generation(self, study: tuple[str, str], generation: int, space: GeneSpace, history: History) -> np.ndarray:
         """The generation's proposals, computed once per process and study."""

@@ -76,7 +76,7 @@ class PlainGASampler(GenerationalSampler):
         rng = np.random.default_rng([self.seed, 1, generation])
         if generation == 0:
             return self._start(space, size, rng)
-        parents = archive.take(archive.ranked()[: self.settings.population])
+        parents = archive.take(archive.best(self.settings.population))
         seen = Seen(space, parents.genes)
         children: list[np.ndarray] = []
         missing = size

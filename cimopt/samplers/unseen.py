@@ -15,27 +15,33 @@ class Seen:
 
     def __init__(self, space: GeneSpace, genes: np.ndarray) -> None:
         self._space = space
-        self._keys = set(space.key(genes).tolist())
+        self._old = np.sort(space.key(genes))  # a long archive: sorting beats a set of Python integers
+        self._new: set[int] = set()
 
-    def __len__(self) -> int:
-        return len(self._keys)
+    def _known(self, keys: np.ndarray) -> np.ndarray:
+        """bool (n,)"""
+        if not len(self._old):
+            return np.zeros(len(keys), dtype=bool)
+        place = np.minimum(np.searchsorted(self._old, keys), len(self._old) - 1)
+        return (self._old[place] == keys).astype(bool)
 
     def add_new(self, genes: np.ndarray) -> np.ndarray:
         """The valid rows not seen before (each once, order kept); they count as seen from now on."""
+        keys = self._space.key(genes)
         fresh = []
-        valid = self._space.valid(genes)
-        for row, key in enumerate(self._space.key(genes).tolist()):
-            if valid[row] and key not in self._keys:
-                self._keys.add(key)
+        for row in np.flatnonzero(self._space.valid(genes) & ~self._known(keys)).tolist():
+            key = int(keys[row])
+            if key not in self._new:
+                self._new.add(key)
                 fresh.append(row)
         return genes[fresh]
 
     def unseen_of_grid(self) -> np.ndarray:
         """Every valid design not seen yet; only for small grids."""
         genes = self._space.genes_at(0, self._space.grid_size)
-        keys = self._space.key(genes).tolist()
-        fresh = np.array([key not in self._keys for key in keys], dtype=bool)
-        return genes[fresh & self._space.valid(genes)]
+        keys = self._space.key(genes)
+        new = np.isin(keys, np.array(sorted(self._new), dtype=keys.dtype))
+        return genes[~self._known(keys) & ~new & self._space.valid(genes)]
 
 
 def unseen_designs(space: GeneSpace, seen: Seen, n: int, rng: np.random.Generator) -> np.ndarray:
