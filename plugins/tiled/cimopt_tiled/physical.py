@@ -11,7 +11,7 @@ from cimopt_components import ComponentTables, adc_resolution, checked_bits, com
 
 from cimopt.errors import InputError, unknown_name
 from cimopt.evaluators.base import Evaluator, names
-from cimopt.evaluators.stages import Stage, StageRows
+from cimopt.evaluators.stages import MAX_INDEX, Stage, StageRows
 from cimopt.types import Designs, Limit, Metrics, Workload
 from cimopt_tiled import physical_prices
 from cimopt_tiled.counts import IO_BITS
@@ -29,11 +29,14 @@ from cimopt_tiled.evaluator import (
 from cimopt_tiled.layers import LayerSet, layer_set
 from cimopt_tiled.physical_prices import NO_QUIRKS, InputSteps
 from cimopt_tiled.physical_results import Gathered, combine
+from cimopt_tiled.pool import ABSENT, Pool
 from cimopt_tiled.structure import Kernel
 from cimopt_tiled.timing import Physics
-from cimopt_tiled.work import N_FIGURES, N_PHYSICAL_SUMS, WorkKernel, layer_work
+from cimopt_tiled.work import FIG_GLB_BITS, WorkKernel, layer_work
 
 GROUPED_POLICIES = ("one_group_per_array", "block_diagonal")
+# What the structure stage keeps per structure, as `layer_work` returns it.
+POOLED = ("cycles", "work", "slowed", "sums", "figures")
 OPTIONAL = ("adc_bits", "cols_per_adc", "rows_per_read")
 
 
@@ -97,6 +100,7 @@ class TiledPhysical(Evaluator):
             interpolate=_boolean(f"evaluator.{self.name}.interpolate", interpolate), allow_unvalidated=allow_unvalidated
         )
         self._known_layers: tuple[tuple[Workload, ...], LayerSet] | None = None
+        self._pool, self._pooled_for = Pool(), None
 
     def cache_key(self) -> dict[str, Any]:
         """Every setting: all that changes a result."""
@@ -115,7 +119,7 @@ class TiledPhysical(Evaluator):
         }
 
     def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"_known_layers": None}
+        return super().__getstate__() | {"_known_layers": None, "_pool": Pool(), "_pooled_for": None}
 
     def layers(self, workloads: Sequence[Workload]) -> LayerSet:
         """The workloads as arrays, kept for the next batch with the same workloads."""
@@ -148,34 +152,34 @@ class TiledPhysical(Evaluator):
 
     # ------------------------------------------------------------------ stages
     def stage_structure(self, params: Mapping[str, np.ndarray], workloads: Sequence[Workload]) -> dict[str, np.ndarray]:
-        """Cycles ``(m, k)``, work ``(m, k, 11)``, slow-down ``(m, w, k)``, sums ``(m, w, 44)``, figures ``(m, w, 2)``."""
+        """Slots of cycles ``(k,)``, work ``(k, 11)``, slow-down ``(w, k)``, sums ``(w, 44)`` and figures ``(w, 2)``.
+
+        Structures that cannot hold the weights have none.
+        """
         layers = self.layers(workloads)
         structures = np.stack([whole(name, params[name]) for name in STRUCTURE], axis=1)
         check_bits(params["memory"], structures[:, 0])
         needed, present = cells_of(layers, structures)
         fits = (params["memory"] != "rram") | (needed <= present)
-        m, w, k = len(structures), len(workloads), len(layers.dims)
-        parts = {
-            "cycles": np.full((m, k), np.nan),
-            "work": np.full((m, k, 11), np.nan, np.float32),
-            "slowed": np.full((m, w, k), np.nan, np.float32),
-            "sums": np.full((m, w, N_PHYSICAL_SUMS), np.nan),
-            "figures": np.full((m, w, N_FIGURES), np.nan),
-        }
+        slots = np.full(len(structures), ABSENT)
         for memory in MEMORIES:
             here = np.flatnonzero(fits & (params["memory"] == memory))
-            if here.size:
+            if here.size or not self._pool.used:
                 found = layer_work(structures[here], layers, self.kernel(memory))
-                for key, values in zip(parts, found, strict=True):
-                    parts[key][here] = values
+                slots[here] = self._pool.extend(dict(zip(POOLED, found, strict=True)))
         units = np.cumprod(structures[:, :2:-1], axis=1)[:, ::-1].astype(float)
         units[~fits] = np.nan
-        limits = {"fits": fits, "needed_cells": needed, "present_cells": present}
-        return (
-            parts
-            | limits
-            | {"units": units, "structure": structures, "glb_bits": parts["figures"][:, :, 1].max(axis=1)}
-        )
+        return {
+            "slot": slots, "fits": fits, "needed_cells": needed, "present_cells": present, "units": units,
+            "structure": structures,
+        }  # fmt: skip
+
+    def run_stages(self, designs: Designs, workloads: Sequence[Workload]) -> dict[str, StageRows]:
+        """The stages; what the structure stage keeps lives as long as its table does."""
+        tables = self._stage_tables(designs, workloads)
+        if self._pooled_for is not tables or tables["structure"].size > MAX_INDEX:
+            self._pooled_for, self._pool = tables, Pool()
+        return super().run_stages(designs, workloads)
 
     def stage_array(self, params: Mapping[str, np.ndarray], workloads: Sequence[Workload]) -> dict[str, np.ndarray]:
         """One macro: prices, areas, leakage and delay (`cimopt_tiled.physical_prices.array_stage`)."""
@@ -228,7 +232,7 @@ class TiledPhysical(Evaluator):
         self, tables: Mapping[str, StageRows], designs: Designs, workloads: Sequence[Workload], detail: str
     ) -> Metrics:
         """Times, energies and areas of every design and workload, and the limits."""
-        rows = Gathered.of(self, tables, designs)
+        rows = Gathered.of(self, tables, designs, self._pool)
         values, layers = combine(self, rows, designs, workloads, detail)
         violations, limits = self._limits(rows, designs)
         return Metrics(
@@ -247,7 +251,8 @@ class TiledPhysical(Evaluator):
         limits: dict[str, Limit] = {}
         structure = rows.structure
         if not self.effects.activation_spill:
-            needed, limit = structure.gather("glb_bits"), rows.chip.gather("glb_bits")
+            needed = rows.pool.take("figures", rows.slots)[:, :, FIG_GLB_BITS].max(axis=1)
+            limit = rows.chip.gather("glb_bits")
             violations["glb"] = np.where(structure.gather("fits"), needed / limit - 1, 0.0)
             limits["glb"] = Limit(needed, limit, "bit")
         is_rram = designs["memory"] == "rram"

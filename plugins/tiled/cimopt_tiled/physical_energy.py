@@ -9,7 +9,7 @@ from numba import njit
 
 from cimopt_tiled.prices import DRAM_J_PER_BIT
 from cimopt_tiled.structure import N_BASIS, N_DATA_SUMS
-from cimopt_tiled.timing import R_ADC, R_CONVERSIONS, R_LATENCY, R_PERIOD, R_SPILL
+from cimopt_tiled.timing import R_ADC, R_CONVERSIONS, R_PERIOD, R_SPILL
 from cimopt_tiled.work import DYNAMIC_SUMS, PROGRAM_SUMS
 
 ENERGY_PARTS = (
@@ -104,20 +104,21 @@ def energy_parts(sums, results, share, array_price, buffer_price, chip_price, co
 def total_energy(at, sums, results, array_price, buffer_price, chip_price, costs, program_j, energy, kept, keep):
     """Energy ``(n, w)`` J, programming energy ``(n, w)`` J per programming and, on request, parts ``(n, w, 15)``.
 
-    ``at`` ``(4, n)`` are rows in the structure, array, buffer and chip tables.
+    ``at`` ``(4, n)`` are slots of ``sums`` (-1: the weights do not fit) and rows in the array, buffer and chip tables.
     """
     parts = np.empty(N_PARTS)
     for i in range(at.shape[1]):
         s, a, b, c = at[0, i], at[1, i], at[2, i], at[3, i]
         for w in range(energy.shape[1]):
-            energy_parts(
-                sums[s, w], results[i, w], 1.0, array_price[a], buffer_price[b], chip_price[c], costs, i, parts
-            )
-            energy[i, w] = parts.sum()
-            if np.isnan(results[i, w, R_LATENCY]):
-                energy[i, w] = np.nan
+            if s < 0:
                 parts[:] = np.nan
-            program_j[i, w] = _dot(sums[s, w], array_price[a], PROGRAM_SUMS, 2 * N_BASIS, PROGRAM_SUMS - _WRITE)
+                program_j[i, w] = np.nan
+            else:
+                energy_parts(
+                    sums[s, w], results[i, w], 1.0, array_price[a], buffer_price[b], chip_price[c], costs, i, parts
+                )
+                program_j[i, w] = _dot(sums[s, w], array_price[a], PROGRAM_SUMS, 2 * N_BASIS, PROGRAM_SUMS - _WRITE)
+            energy[i, w] = parts.sum()
             if keep:
                 kept[i, w] = parts
 

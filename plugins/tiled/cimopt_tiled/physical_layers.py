@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from cimopt.evaluators.stages import StageRows
 from cimopt_tiled.counts import ACTIVE_CELLS, CELL_WRITES, COPIES, N_COUNTS, N_DATA, N_ENERGY, WEIGHT_BITS
 from cimopt_tiled.layers import LayerSet, Occurrences
 from cimopt_tiled.mapping import C, G, M, R, S
+from cimopt_tiled.pool import Pool
 from cimopt_tiled.structure import N_BASIS, N_DATA_SUMS, Kernel
 from cimopt_tiled.timing import N_RESULTS, N_TERMS, R_ADC, R_CONVERSIONS, R_SPILL, Physics, layer_times
 from cimopt_tiled.work import DYNAMIC_SUMS, N_PHYSICAL_SUMS, N_SUMS, PROGRAM_SUMS, work_counts
@@ -64,7 +64,8 @@ def _programmed(dims: np.ndarray, structures: np.ndarray, kept: np.ndarray) -> t
 def layer_results(
     layers: LayerSet,
     listed: Occurrences,
-    structure: StageRows,
+    pool: Pool,
+    slots: np.ndarray,
     slowed: np.ndarray,
     points: np.ndarray,
     physics: Physics,
@@ -76,7 +77,7 @@ def layer_results(
     terms, results = np.empty((n, n_layers, N_TERMS)), np.zeros((n, n_layers, N_RESULTS))
     converted, spill = np.empty((n, n_layers)), np.empty((n, n_layers))
     layer_times(
-        listed.shape, slowed, structure.gather("cycles"), structure.gather("work"), layers.activation_bits,
+        listed.shape, slowed, pool.take("cycles", slots), pool.take("work", slots), layers.activation_bits,
         layers.dynamic, points, physics, terms, converted, spill,
     )  # fmt: skip
     results[:, :, R_CONVERSIONS] = converted * listed.repeats

@@ -13,6 +13,7 @@ from cimopt.evaluators.stages import StageRows
 from cimopt.types import Designs, LayerTable, Workload
 from cimopt_tiled.physical_energy import AREA_PARTS, ENERGY_PARTS, N_PARTS, Costs, layer_energy, total_energy
 from cimopt_tiled.physical_layers import layer_results, layer_sums
+from cimopt_tiled.pool import Pool
 from cimopt_tiled.prices import ARRAY_AREAS
 from cimopt_tiled.timing import (
     LATENCY_TERMS,
@@ -47,6 +48,7 @@ class Gathered:
         areas: area per component, mm2.
         t_program_s: time of one programming of all cells; 0 for SRAM.
         adc_bits, bits_per_cell: as used.
+        pool, slots: what the structure stage keeps, and where, `ABSENT` where the weights do not fit.
     """
 
     structure: StageRows
@@ -61,9 +63,11 @@ class Gathered:
     t_program_s: np.ndarray
     adc_bits: np.ndarray
     bits_per_cell: np.ndarray
+    pool: Pool
+    slots: np.ndarray
 
     @classmethod
-    def of(cls, model: TiledPhysical, tables: Mapping[str, StageRows], designs: Designs) -> Gathered:
+    def of(cls, model: TiledPhysical, tables: Mapping[str, StageRows], designs: Designs, pool: Pool) -> Gathered:
         """Everything per design that does not depend on the workloads."""
         structure, array, buffers, chip = (tables[stage.name] for stage in model.stages)
         effects, constants = model.effects, model.constants
@@ -88,7 +92,7 @@ class Gathered:
             _costs(model, is_rram, t_eff, energy, array, leak),
             _areas(structure, array, buffers, chip, n_adc, n_adc * area, effects.shift_add),
             np.where(is_rram, rows * pulse, 0.0), options["adc_bits"] if effects.adc_resolution else np.full(len(cols), 5),
-            designs["bits_per_cell"],
+            designs["bits_per_cell"], pool, structure.gather("slot"),
         )  # fmt: skip
 
 
@@ -152,18 +156,17 @@ def combine(
     keep = detail != "totals"
     results = np.empty((n, n_w, N_RESULTS))
     terms = np.empty((n, n_w, N_TERMS) if keep else (1, 1, N_TERMS))
-    structure, array = rows.structure, rows.array
+    array, pool = rows.array, rows.pool
     entries = layers.entries
     evaluate_times(
-        np.stack([structure.rows, array.rows]), ~rows.is_rram, structure.array("structure")[:, 0],
+        np.stack([rows.slots, array.rows]), ~rows.is_rram, rows.bits_per_cell,
         entries.starts, entries.shape, entries.repeats, entries.basis, layers.activation_bits, layers.dynamic,
-        structure.array("cycles"), structure.array("slowed"), structure.array("work"), structure.array("fits"),
-        array.array("adc_price"), rows.points, model.physics(), results, terms, keep,
+        pool.array("cycles"), pool.array("slowed"), pool.array("work"), array.array("adc_price"), rows.points, model.physics(), results, terms, keep,
     )  # fmt: skip
     energy, program_j = np.empty((n, n_w)), np.empty((n, n_w))
     kept = np.empty((n, n_w, N_PARTS) if keep else (1, 1, N_PARTS))
     total_energy(
-        np.stack([structure.rows, array.rows, rows.buffers.rows, rows.chip.rows]), structure.array("sums"), results,
+        np.stack([rows.slots, array.rows, rows.buffers.rows, rows.chip.rows]), pool.array("sums"), results,
         array.array("price"), rows.buffers.array("price"), rows.chip.array("price"), rows.costs, program_j,
         energy, kept, keep,
     )  # fmt: skip
@@ -212,7 +215,7 @@ def _metrics(
         "tops": tops,
         "tops_per_w": OPS_PER_MAC * macs / energy / TERA,
         "tops_per_mm2": tops / area[:, None],
-        "utilization": rows.structure.gather("figures")[:, :, FIG_UTILIZATION],
+        "utilization": rows.pool.take("figures", rows.slots)[:, :, FIG_UTILIZATION],
         "edp": energy * latency,
         "cycles": working / rows.t_eff_s[:, None],
         "t_cycle_eff_s": np.where(rows.structure.gather("fits"), rows.t_eff_s, np.nan),
@@ -234,11 +237,19 @@ def _layer_tables(
     kernels = {m: model.kernel(m).count for m in np.unique(designs["memory"]).tolist()}
     found = {}
     for w, (name, listed) in enumerate(zip(names(workloads), layers.workloads, strict=True)):
-        slowed = rows.structure.gather("slowed")[:, w]
+        slowed = rows.pool.take("slowed", rows.slots)[:, w]
         counts, sums = layer_sums(layers, listed, structures, fits, designs["memory"], kernels, slowed)
         basis = listed.basis[:, structures[:, 0] - 1].swapaxes(0, 1)
         terms, per_layer = layer_results(
-            layers, listed, rows.structure, slowed, rows.points, model.physics(), rows.array.gather("adc_price"), basis
+            layers,
+            listed,
+            rows.pool,
+            rows.slots,
+            slowed,
+            rows.points,
+            model.physics(),
+            rows.array.gather("adc_price"),
+            basis,
         )
         seconds = terms.sum(axis=2)
         share = seconds / results[:, w, R_LATENCY, None]

@@ -222,22 +222,23 @@ def _point(row):
 @njit(cache=True)
 def evaluate_times(
     at, is_sram, bits, starts, entries, repeats, entry_basis, activation_bits, dynamic,
-    cycles, slowed, work, fits, adc_prices, points, physics, results, all_terms, keep_terms,
+    cycles, slowed, work, adc_prices, points, physics, results, all_terms, keep_terms,
 ):  # fmt: skip
     """Fill ``results`` ``(n, w, 8)`` and, on request, ``all_terms`` ``(n, w, 11)``.
 
-    ``at`` is ``(2, n)``: rows in the structure and array tables; ``adc_prices`` ``(a, 4)``;
-    ``points`` ``(n, 9)`` in the order of `Point`; NaN where the weights do not fit.
+    ``at`` is ``(2, n)``: slots of ``cycles``, ``slowed`` and ``work``, -1 where the weights do not fit (results are
+    NaN there), and rows in the array table; ``bits`` ``(n,)`` per cell; ``adc_prices`` ``(a, 4)``; ``points``
+    ``(n, 9)`` in the order of `Point`.
     """
     terms = np.empty(N_TERMS)
     for i in range(at.shape[1]):
         s, a = at[0, i], at[1, i]
-        if not fits[s]:
+        if s < 0:
             results[i] = np.nan
             if keep_terms:
                 all_terms[i] = np.nan
             continue
-        point, basis = _point(points[i]), entry_basis[bits[s] - 1]
+        point, basis = _point(points[i]), entry_basis[bits[i] - 1]
         for w in range(results.shape[1]):
             some = starts[w : w + 2]
             workload_times(

@@ -132,7 +132,7 @@ def test_m11_evaluated_macs_are_the_workloads(space):
         np.testing.assert_allclose(macs[ok], [[net.macs for net in nets]] * ok.sum(), rtol=1e-12)
     model = TiledPhysical()
     parts = model.run_stages(some, nets)["structure"]
-    reads, bits = parts.gather("sums")[:, :, 0], parts.gather("structure")[:, 0]
+    reads, bits = model._pool.take("sums", parts.gather("slot"))[:, :, 0], parts.gather("structure")[:, 0]
     np.testing.assert_allclose(reads[ok], (np.array([n.macs for n in nets]) * -(-8 // bits)[:, None])[ok])
 
 

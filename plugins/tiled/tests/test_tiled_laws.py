@@ -7,8 +7,11 @@ import pytest
 from cimopt_components import ComponentTables
 from cimopt_tiled.evaluator import TiledEvaluator
 from cimopt_tiled.layers import layer_set
+from cimopt_tiled.physical import TiledPhysical
+from cimopt_tiled.physical_prices import NO_QUIRKS
 from cimopt_tiled.quirks import Quirks
 from cimopt_tiled.structure import FIG_CYCLES, FIG_UTILIZATION, Kernel, sum_layers
+from cimopt_tiled.work import DRAM, PROGRAM_SUMS, WorkKernel, layer_work
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -160,3 +163,42 @@ def test_doubling_every_table_entry_doubles_the_total(base, sram, designs, cnn4,
         np.testing.assert_allclose(two["area_mm2"], 2 * one["area_mm2"], rtol=1e-12)
         # DRAM energy is a constant of the model, not a table entry.
         np.testing.assert_allclose(two["energy_j"], 2 * one["energy_j"] - one["energy_j.dram"], rtol=1e-12)
+
+
+def test_doubling_every_table_entry_doubles_the_physical_total(base, sram, designs, cnn4):
+    """Without shift-and-add, which is no table entry, and buffer rates, which would double too."""
+    effects = dict.fromkeys(("shift_add", "buffer_bandwidth", "glb_bandwidth"), False)
+    for row in (base, sram):
+        one, two = TiledPhysical(effects=effects), TiledPhysical(effects=effects)
+        two._components = Doubled()
+        a, b = (model.evaluate(designs([row]), cnn4, "components").values for model in (one, two))
+        np.testing.assert_allclose(b["area_mm2"], 2 * a["area_mm2"], rtol=1e-12)
+        fixed = a["energy_j.dram"] + a["energy_j.dram_spill"]
+        np.testing.assert_allclose(b["latency_s"], a["latency_s"], rtol=1e-12)
+        np.testing.assert_allclose(b["energy_j"], 2 * a["energy_j"] - fixed, rtol=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(layers(), min_size=1, max_size=3), ARRAYS, UNITS, BITS, MEMORY, st.booleans())
+def test_physical_work_conserves_products_and_cells(some, array, units, bits, memory, pack):
+    """Products and, once per inference, weight bits are the workload's; copies fit beside all layers."""
+    bits = 1 if memory == "sram" else bits
+    workload = Workload("w", tuple(some))
+    found = layer_set([workload], stride_ignored=False, groups_ignored=False, mark_dynamic=True)
+    structure = np.array([(bits, *array, *units)])
+    cells = np.prod(array) * np.prod(units)
+    slices = -(-8 // bits)
+    kernel = WorkKernel(Kernel.of(memory, NO_QUIRKS, pack), memory == "rram" and workload.weights * slices <= cells)
+    cycles, work, slowed, sums, figures = layer_work(structure, found, kernel)
+    assert sums[0, 0, 0] == pytest.approx(workload.macs * slices)
+    assert (cycles > 0).all()
+    assert (work >= 0).all()
+    assert (slowed >= 1).all()
+    assert 0 < figures[0, 0, 0] <= 1 + 1e-9
+    if memory == "sram":
+        repeats = found.basis[:, 0, 0, 0]
+        assert work[0, :, DRAM] @ repeats == pytest.approx(8 * workload.weights, rel=1e-5)
+    elif kernel.resident:
+        programmed = sums[0, 0, PROGRAM_SUMS]
+        assert workload.weights * slices <= programmed * (1 + 1e-9)
+        assert programmed <= cells * (1 + 1e-6)
