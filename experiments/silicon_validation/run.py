@@ -124,6 +124,7 @@ def outliers(path: Path) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--points", type=Path, help="all published points (CSV), for the list of outliers")
+    parser.add_argument("--out", type=Path, default=HERE, help="folder for RESULT.md")
     options = parser.parse_args()
     known = chips()
     described = [c for c in known if c["role"] != "outside"]
@@ -143,7 +144,7 @@ def main() -> None:
     if options.points:
         lines += outliers(options.points)
     text = "\n".join(lines)
-    (HERE / "RESULT.md").write_text(text + "\n", encoding="utf-8")
+    (options.out / "RESULT.md").write_text(text + "\n", encoding="utf-8")
     print(text)
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from cimopt_components import ComponentTables, adc_resolution, checked_bits, component_set, needed_bits
+from cimopt_components import ComponentTables, adc_resolution, checked_bits, component_set
 
 from cimopt.errors import InputError, unknown_name
 from cimopt.evaluators.base import Evaluator, names
@@ -270,10 +270,6 @@ class TiledPhysical(Evaluator):
         energy = table.energy_j if absolute else table.relative_energy
         area = table.area_mm2 if absolute else table.relative_area
         return energy[bits], area[bits], bits / 8
-
-    def needed_bits(self, rows: np.ndarray, bits_per_cell: np.ndarray) -> np.ndarray:
-        """Converter bits that lose nothing, ``(n, w)``, for rows read at once ``(n, w)``."""
-        return needed_bits(rows, self.steps.bits, bits_per_cell[:, None])
 
 
 def _check_option(name: str, key: str, value: Any) -> np.ndarray:

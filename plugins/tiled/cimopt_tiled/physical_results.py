@@ -13,6 +13,7 @@ from cimopt.evaluators.stages import StageRows
 from cimopt.types import Designs, LayerTable, Workload
 from cimopt_tiled.physical_energy import AREA_PARTS, ENERGY_PARTS, N_PARTS, Costs, layer_energy, total_energy
 from cimopt_tiled.physical_layers import layer_results, layer_sums
+from cimopt_tiled.physical_metrics import PER_WORKLOAD, fill_metrics
 from cimopt_tiled.pool import Pool
 from cimopt_tiled.prices import ARRAY_AREAS
 from cimopt_tiled.timing import (
@@ -20,16 +21,12 @@ from cimopt_tiled.timing import (
     N_RESULTS,
     N_TERMS,
     R_LATENCY,
-    R_LOADS,
-    R_MOVING,
     R_PERIOD,
-    R_ROWS,
     T_SLOW,
     Point,
     evaluate_times,
 )
-from cimopt_tiled.totals import OPS_PER_MAC, S_PER_NS, TERA
-from cimopt_tiled.work import FIG_UTILIZATION
+from cimopt_tiled.totals import S_PER_NS
 
 if TYPE_CHECKING:
     from cimopt_tiled.physical import TiledPhysical
@@ -194,37 +191,20 @@ def _metrics(
     program_j: np.ndarray,
 ) -> dict[str, np.ndarray]:
     """All metrics; ``macs`` ``(w,)`` per inference."""
-    pulses = (
-        rows.costs.write
-        if model.effects.dynamic_writes
-        else np.where(rows.is_rram, model.constants.rram_write_pulses, 1)
-    )
-    programming = _per_inference(model, rows)[:, None]
-    latency = results[:, :, R_LATENCY] + programming
-    throughput = model.batch / (results[:, :, R_PERIOD] + programming)
+    pulses = np.where(rows.is_rram, model.constants.rram_write_pulses, 1.0)
     area = sum(rows.areas.values())
-    tops = OPS_PER_MAC * macs * throughput / TERA
-    nothing = results[:, :, R_LATENCY] * 0
-    needed = model.needed_bits(results[:, :, R_ROWS], rows.bits_per_cell)
-    working = results[:, :, R_LATENCY] - results[:, :, R_MOVING]
+    found = np.empty((len(PER_WORKLOAD), *energy.shape))
+    fill_metrics(
+        rows.slots, rows.pool.array("figures"), results, energy, area, macs, float(model.batch),
+        _per_inference(model, rows), rows.t_eff_s, rows.t_program_s, rows.bits_per_cell, rows.adc_bits,
+        model.steps.bits, found,
+    )  # fmt: skip
     return {
         "energy_j": energy,
-        "latency_s": latency,
         "area_mm2": area,
-        "throughput_ips": throughput,
-        "tops": tops,
-        "tops_per_w": OPS_PER_MAC * macs / energy / TERA,
-        "tops_per_mm2": tops / area[:, None],
-        "utilization": rows.pool.take("figures", rows.slots)[:, :, FIG_UTILIZATION],
-        "edp": energy * latency,
-        "cycles": working / rows.t_eff_s[:, None],
-        "t_cycle_eff_s": np.where(rows.structure.gather("fits"), rows.t_eff_s, np.nan),
-        "adc_bits_needed": needed,
-        "adc_clips": (needed > rows.adc_bits[:, None]) + nothing,
-        "bandwidth_bound": (results[:, :, R_MOVING] > working) + nothing,
-        "swap_count": results[:, :, R_LOADS],
+        "t_cycle_eff_s": np.where(rows.slots < 0, np.nan, rows.t_eff_s),
         "program_energy_j": program_j * pulses[:, None],
-        "program_time_s": np.where(rows.structure.gather("fits"), rows.t_program_s, np.nan)[:, None] + nothing,
+        **dict(zip(PER_WORKLOAD, found, strict=True)),
     }
 
 
