@@ -92,7 +92,9 @@ def run_missing(path: Path, tasks: Sequence[Task], runner: Any) -> Iterator[dict
     """Do what the file lacks; every finished run is appended at once and yielded."""
     known = read_runs(path)
     missing = [t for t in tasks if (t.space, t.sampler, t.seed) not in known]
+    torn = path.exists() and not path.read_bytes().endswith(b"\n")
     with path.open("a") as file:
+        file.write("\n" if torn and path.stat().st_size else "")
         for index, line in runner.map(missing):
             if not isinstance(line, dict):  # a lost worker: the run stays missing
                 continue

@@ -33,6 +33,7 @@ from cimopt.types import fingerprint
 EXIT_OF_STATUS = {"ok": 0, "infeasible": 3, "interrupted": 130}
 MAX_SLUG = 120
 ERROR = "error.json"
+SWEEP = "multirun.yaml"  # Hydra writes it into a sweep's folder
 
 
 def slug(overrides: Sequence[str] | None = None) -> str:
@@ -169,9 +170,11 @@ def launch_folder() -> Path:
 def _exit_code(started: float) -> int:
     """The worst status of the results this launch wrote; 0 when it wrote none (--cfg, --help)."""
     worst = 0
-    for folder in FOLDERS:
-        for path in [*folder.rglob(RESULT), *folder.rglob(ERROR)]:
-            if path.stat().st_mtime >= started - 1:
+    # A sweep's jobs are sub-folders; a job's own sub-folders (levels, optima) do not speak for it.
+    jobs = [job for folder in FOLDERS for job in (folder, *(folder.iterdir() if (folder / SWEEP).exists() else ()))]
+    for job in jobs:
+        for path in (job / RESULT, job / ERROR):
+            if path.exists() and path.stat().st_mtime >= started - 1:
                 left = json.loads(path.read_text())
                 worst = max(worst, left.get("exit_code") or EXIT_OF_STATUS.get(left["status"], 1))
     return worst

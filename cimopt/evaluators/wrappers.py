@@ -174,7 +174,8 @@ class Cached(Wrapper):
         if path is not None and lines:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("a") as file:
-                file.write("\n".join(lines) + "\n")
+                # A leading line break ends a line that an earlier kill tore.
+                file.write("\n" + "\n".join(lines) + "\n")
 
 
 def _pack(one: Metrics) -> dict[str, Any]:

@@ -6,7 +6,8 @@ default, with the population of the four-phase GA.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,21 @@ class PymooSampler(AskTell):
 
         static = StaticProblem(self._problem, F=value[:, None], G=violation[:, None])
         Evaluator().eval(static, self._pending)
-        self._algorithm.tell(infills=self._pending)
+        with _seeded_ranking():
+            self._algorithm.tell(infills=self._pending)
+
+
+@contextlib.contextmanager
+def _seeded_ranking() -> Iterator[None]:
+    """pymoo's compiled stochastic ranking (SRES, ISRES) draws from C's unseeded rand(); its Python form is seeded."""
+    from pymoo.functions import FunctionLoader
+
+    loader = FunctionLoader.get_instance()
+    mode, loader.mode = loader.mode, "python"
+    try:
+        yield
+    finally:
+        loader.mode = mode
 
 
 def _ga(n: int) -> Any:

@@ -220,3 +220,86 @@ def test_unknown_verbs(cimopt):
     assert done.returncode == 2
     assert "did you mean 'search'" in done.stderr
     assert cimopt().returncode == 2
+
+
+def test_sequential_search(cimopt):
+    done = cimopt("search", "workload=cnn4_published", "search=sequential", "search.start=median", "tracking=none", "runner=serial",
+                  "report.plots=false", "hydra.run.dir=a")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    result = cimopt.result("a")
+    assert [p["level"] for p in result["levels"]] == ["device", "circuit", "architecture", "system"]
+    scores = [p["best_score"] for p in result["levels"] if p["best_score"] is not None]
+    assert scores == sorted(scores, reverse=True), "a level keeps the design it started from, so it never gets worse"
+    # The paper's median start ends at 3.478 after all levels (JOINT_SEARCH section 8); joint search at 1.2026.
+    assert 1.2026 < result["best"]["score"] < 3.478
+    assert result["n_evaluated"] == 8 + 25 + 1260 + 48
+    assert cimopt.result("a/4-system")["best"]["score"] == result["best"]["score"]
+    worst = cimopt(
+        "search",
+        "workload=cnn4_published",
+        "search=sequential",
+        "tracking=none",
+        "runner=serial",
+        "report.plots=false",
+        "hydra.run.dir=b",
+    )
+    assert worst.returncode == 3, "from the largest design nothing feasible is found, as in the paper"
+
+
+def test_bench(cimopt):
+    arguments = (
+        "bench",
+        "bench.spaces=[rram_small]",
+        "bench.samplers=[four_phase,random]",
+        "bench.seeds=2",
+        "runner=serial",
+        "hydra.run.dir=a",
+    )
+    done = cimopt(*arguments)
+    assert done.returncode == 0, done.stderr
+    result = cimopt.result("a")["spaces"]["rram_small"]
+    assert result["samplers"]["four_phase"]["found_optimum"] == 2
+    assert result["samplers"]["four_phase"]["median_regret"] == 0
+    assert result["samplers"]["random"]["runs"] == 2
+    assert (cimopt.folder / "a" / "convergence_rram_small.png").exists()
+    lines = (cimopt.folder / "a" / "bench.jsonl").read_text().splitlines()
+    assert len(lines) == 4
+    (cimopt.folder / "a" / "bench.jsonl").write_text("\n".join(lines[:2]) + "\n" + lines[2][:30])
+    assert cimopt(*arguments).returncode == 0
+    assert cimopt.result("a")["spaces"] != {}
+    rows = [
+        json.loads(line)
+        for line in (cimopt.folder / "a" / "bench.jsonl").read_text().splitlines()
+        if line.endswith("}")
+    ]
+    assert len({(r["sampler"], r["seed"]) for r in rows}) == 4, "an interrupted bench completes what is missing"
+    refused = cimopt(*arguments, "objective=energy")
+    assert refused.returncode == 2
+    assert "other settings" in refused.stderr
+    assert "did you mean 'four_phase'" in cimopt("bench", "bench.samplers=[four_fase]").stderr
+    assert cimopt("bench", "bench.seeds=0").returncode == 2
+
+
+def test_pareto_search_through_the_command(cimopt):
+    done = cimopt(
+        "search",
+        "space=rram_small",
+        "objective=energy_latency_area",
+        "tracking=none",
+        "runner=serial",
+        "hydra.run.dir=a",
+    )
+    assert done.returncode == 0, done.stderr
+    exact = cimopt(
+        "enumerate",
+        "space=rram_small",
+        "objective=energy_latency_area",
+        "tracking=none",
+        "runner=serial",
+        "hydra.run.dir=b",
+    )
+    assert exact.returncode == 0, exact.stderr
+    front = [{tuple(sorted(p["design"].items())) for p in cimopt.result(run)["pareto"]} for run in ("a", "b")]
+    assert front[0] == front[1]
+    assert set(cimopt.result("a")["best"]["goals"]) == {"energy", "latency", "area"}
+    assert (cimopt.folder / "a" / "front.png").exists()
