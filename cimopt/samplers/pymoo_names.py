@@ -61,11 +61,11 @@ def _seeded_ranking() -> Iterator[None]:
     from pymoo.functions import FunctionLoader
 
     loader = FunctionLoader.get_instance()
-    mode, loader.mode = loader.mode, "python"
+    compiled, loader.is_compiled = loader.is_compiled, False
     try:
         yield
     finally:
-        loader.mode = mode
+        loader.is_compiled = compiled
 
 
 def _ga(n: int) -> Any:

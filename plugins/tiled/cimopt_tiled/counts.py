@@ -50,6 +50,8 @@ N_DATA = 5
 N_ENERGY = 13
 CELL_READS, ROW_ACTS, ADC_CONVS, CELL_WRITES, DRIVER_ROWS = range(5)
 IN_READS, IN_WRITES, OUT_READS, OUT_WRITES, ROUTER, GLB_READS, GLB_WRITES, DRAM_BITS = range(5, 13)
+# Dimensions that are cut inside an array.
+EXACT_DIMS = (C, M)
 CYCLES, ACTIVE_CELLS, GLB_BITS = range(13, 16)
 # Units in use on average, rows and columns in use (of the largest part), how often the weights are
 # brought in, how many copies of them work side by side, and bits that must pass the global buffer: what
@@ -163,6 +165,17 @@ def _copies(factor, n3, t, d):
 
 
 @njit(cache=True)
+def _remainder_in_time(dims, factor, t, d):
+    """Share of ``d`` really fetched, where it is cut in the array and the rest of it is a loop in time only.
+
+    Elsewhere the published tool counts the largest part everywhere.
+    """
+    if t[d] == 1 or factor[MACROS, d] * factor[TILES, d] * factor[GROUPS, d] > 1:
+        return 1.0
+    return dims[d] / (factor[ROWS, d] * factor[COLS, d] * t[d])
+
+
+@njit(cache=True)
 def _weight_actions(out, dims, factor, n3, t, macs, cycles, arrays, columns):
     """What it takes to bring the weights in, the weight loops outermost; DRAM_BITS counts cells here."""
     r = factor[ROWS, C] * factor[ROWS, R] * factor[ROWS, S]
@@ -173,6 +186,8 @@ def _weight_actions(out, dims, factor, n3, t, macs, cycles, arrays, columns):
     out[CELL_WRITES] = dims[Y] * macs // cycles * reload
     out[DRIVER_ROWS] = arrays * _ceil_div(reload * r * c, columns)
     out[DRAM_BITS] = r * c * above * reload * copies
+    for d in EXACT_DIMS:
+        out[DRAM_BITS] *= _remainder_in_time(dims, factor, t, d)
 
 
 @njit(cache=True)
