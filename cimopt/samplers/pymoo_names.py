@@ -35,6 +35,8 @@ class PymooSampler(AskTell):
         problem = Problem(n_var=space.n_genes, n_obj=1, n_ieq_constr=1, xl=np.zeros(space.n_genes), xu=upper)
         self._problem = problem
         self._algorithm.setup(problem, termination=NoTermination(), seed=seed, verbose=False)
+        if getattr(self._algorithm, "survival", None) is not None:
+            self._algorithm.survival.do = _with_generator(self._algorithm.survival.do, self._algorithm.random_state)
 
     def ask(self) -> np.ndarray:
         if not self._algorithm.has_next():
@@ -53,6 +55,17 @@ class PymooSampler(AskTell):
         Evaluator().eval(static, self._pending)
         with _seeded_ranking():
             self._algorithm.tell(infills=self._pending)
+
+
+def _with_generator(do: Callable[..., Any], generator: np.random.Generator) -> Callable[..., Any]:
+    """ES calls its survival without a generator, which then draws from a fresh unseeded one."""
+
+    def seeded(*arguments: Any, **named: Any) -> Any:
+        if named.get("random_state") is None:
+            named["random_state"] = generator
+        return do(*arguments, **named)
+
+    return seeded
 
 
 @contextlib.contextmanager

@@ -110,7 +110,9 @@ def _roles(nest: LoopNest, kernels: set[str], moving: set[str], spot: str) -> di
         where = (dim in nest.weights, dim in inputs, dim in nest.outputs)
         if where not in names:
             operands = ", ".join(n for n, there in zip(("weights", "inputs", "outputs"), where, strict=True) if there)
-            raise InputError(f"{spot}: dimension '{dim}' is in {operands} only, which is no convolution or matrix product")
+            raise InputError(
+                f"{spot}: dimension '{dim}' is in {operands} only, which is no convolution or matrix product"
+            )
         roles[names[where]].append(dim)
     _check_windows(nest, roles, spot)
     return roles

@@ -51,7 +51,6 @@ N_ENERGY = 13
 CELL_READS, ROW_ACTS, ADC_CONVS, CELL_WRITES, DRIVER_ROWS = range(5)
 IN_READS, IN_WRITES, OUT_READS, OUT_WRITES, ROUTER, GLB_READS, GLB_WRITES, DRAM_BITS = range(5, 13)
 # Dimensions that are cut inside an array.
-EXACT_DIMS = (C, M)
 CYCLES, ACTIVE_CELLS, GLB_BITS = range(13, 16)
 # Units in use on average, rows and columns in use (of the largest part), how often the weights are
 # brought in, how many copies of them work side by side, and bits that must pass the global buffer: what
@@ -164,6 +163,10 @@ def _copies(factor, n3, t, d):
     return factor[GROUPS, d] / (n3[d] / t[d])
 
 
+# Dimensions that are cut inside an array.
+EXACT_DIMS = (C, M)
+
+
 @njit(cache=True)
 def _remainder_in_time(dims, factor, t, d):
     """Share of ``d`` really fetched, where it is cut in the array and the rest of it is a loop in time only.
@@ -176,7 +179,7 @@ def _remainder_in_time(dims, factor, t, d):
 
 
 @njit(cache=True)
-def _weight_actions(out, dims, factor, n3, t, macs, cycles, arrays, columns):
+def _weight_actions(out, dims, factor, n3, t, macs, cycles, arrays, columns, exact_in_time):
     """What it takes to bring the weights in, the weight loops outermost; DRAM_BITS counts cells here."""
     r = factor[ROWS, C] * factor[ROWS, R] * factor[ROWS, S]
     c = factor[COLS, Y] * factor[COLS, M]
@@ -186,8 +189,9 @@ def _weight_actions(out, dims, factor, n3, t, macs, cycles, arrays, columns):
     out[CELL_WRITES] = dims[Y] * macs // cycles * reload
     out[DRIVER_ROWS] = arrays * _ceil_div(reload * r * c, columns)
     out[DRAM_BITS] = r * c * above * reload * copies
-    for d in EXACT_DIMS:
-        out[DRAM_BITS] *= _remainder_in_time(dims, factor, t, d)
+    if exact_in_time:
+        for d in EXACT_DIMS:
+            out[DRAM_BITS] *= _remainder_in_time(dims, factor, t, d)
 
 
 @njit(cache=True)
@@ -204,7 +208,7 @@ def _compulsory_bits(dims, t, step):
 
 
 @njit(cache=True)
-def count_actions(dims, step, capacity, factor, left, is_sram, writes, pay_first_fill, out):
+def count_actions(dims, step, capacity, factor, left, is_sram, writes, pay_first_fill, exact_in_time, out):
     """Fill ``out`` (float64 ``(24,)``, columns ``COUNT_NAMES``) for one mapped layer.
 
     Args:
@@ -216,6 +220,7 @@ def count_actions(dims, step, capacity, factor, left, is_sram, writes, pay_first
         writes: weights are brought in (swapped, or a product of two activations). ``dram_bits`` are then
             the cells' bits, which for one-bit cells are the weights' bits.
         pay_first_fill: the first inputs and last outputs are written to the global buffer.
+        exact_in_time: see the quirk ``weights_exact_in_time``.
     """
     t, n1, n2, n3 = left[5], left[2], left[3], left[4]
     cycles = _over_all(t)
@@ -255,7 +260,7 @@ def count_actions(dims, step, capacity, factor, left, is_sram, writes, pay_first
 
     out[CELL_WRITES] = out[DRIVER_ROWS] = out[DRAM_BITS] = 0.0
     if writes:
-        _weight_actions(out, dims, factor, n3, t, macs, cycles, arrays, capacity[COLS])
+        _weight_actions(out, dims, factor, n3, t, macs, cycles, arrays, capacity[COLS], exact_in_time)
     out[CYCLES] = cycles
     out[ACTIVE_CELLS] = macs * dims[Y] / cycles
     out[GLB_BITS] = _needed_glb_bits(dims, factor, is_sram, step)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from cimopt_components import ComponentSet, ComponentTables, bilinear_coefficients
@@ -14,7 +14,7 @@ from cimopt_tiled.effects import Constants, Effects
 from cimopt_tiled.quirks import Quirks
 from cimopt_tiled.structure import N_BASIS
 
-NO_QUIRKS = Quirks(*[False] * 7)
+NO_QUIRKS = Quirks(**{field.name: False for field in fields(Quirks)})
 REFERENCE_NODE_NM = 32
 # Pulses of an 8-bit input at full scale in the tables (temporal code).
 FULL_SCALE_PULSES = 2**IO_BITS - 1

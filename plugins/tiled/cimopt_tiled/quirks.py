@@ -24,6 +24,9 @@ class Quirks:
         router_energy_fitted_22nm: the 22 nm router takes the value fitted to the published points
             instead of the component library's.
         weight_driver_area_added: SRAM weight drivers add the area of the row drivers a second time.
+        weights_exact_in_time: DRAM fetches exactly the weights of channels that are cut in the array and whose
+            rest is a loop in time only; elsewhere it fetches the largest part everywhere. Found from the
+            published points with at least 2^18 cells: 99.8 % lie within 1 % with it, 99.3 % without.
         first_fill_free_in_sram: in SRAM the first inputs and the last outputs move through the global
             buffer free of charge, in RRAM they are paid for.
     """
@@ -34,4 +37,5 @@ class Quirks:
     buffer_energy_scaled_below_22nm: bool = True
     router_energy_fitted_22nm: bool = True
     weight_driver_area_added: bool = True
+    weights_exact_in_time: bool = True
     first_fill_free_in_sram: bool = True

@@ -42,6 +42,7 @@ class Kernel(NamedTuple):
     is_sram: bool
     credit_exact: bool
     pay_first_fill: bool
+    exact_in_time: bool
     pack_groups: bool = False
 
     @classmethod
@@ -52,6 +53,7 @@ class Kernel(NamedTuple):
             is_sram=is_sram,
             credit_exact=not quirks.exact_split_under_credited,
             pay_first_fill=not (is_sram and quirks.first_fill_free_in_sram),
+            exact_in_time=quirks.weights_exact_in_time,
             pack_groups=pack_groups,
         )
 
@@ -97,7 +99,18 @@ def count_layer(structure, dims, step, writes, kernel, memo, scratch, out):
         scratch.dims[G] = (dims[G] + packed - 1) // packed
     place, factor, left = scratch.capacity, scratch.factor, scratch.left
     map_layer(scratch.dims, place, kernel.is_sram, kernel.credit_exact, memo, factor, left)
-    count_actions(scratch.dims, step, place, factor, left, kernel.is_sram, writes, kernel.pay_first_fill, out)
+    count_actions(
+        scratch.dims,
+        step,
+        place,
+        factor,
+        left,
+        kernel.is_sram,
+        writes,
+        kernel.pay_first_fill,
+        kernel.exact_in_time,
+        out,
+    )
     if packed > 1:
         # Off the diagonal there is no weight: those cells are neither read, written nor in use.
         filled = dims[G] / (packed * packed * scratch.dims[G])

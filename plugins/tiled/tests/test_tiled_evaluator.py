@@ -186,6 +186,7 @@ QUIRK_CASES = {
     "buffer_energy_scaled_below_22nm": (IS_SRAM | {"node_nm": 7}, "energy_j"),
     "router_energy_fitted_22nm": (IS_SRAM | {"node_nm": 22, "v_op": 0.8}, "energy_j"),
     "weight_driver_area_added": (IS_SRAM, "area_mm2"),
+    "weights_exact_in_time": (IS_SRAM | {"macros_per_tile": 2, "tiles_per_router": 2, "router_groups": 1}, "energy_j"),
     "first_fill_free_in_sram": (IS_SRAM, "energy_j"),
 }
 
@@ -202,6 +203,7 @@ def test_every_quirk_can_be_switched(quirk, base, designs):
         Layer("strided", "conv", 16, 32, (3, 3), stride=(2, 2), out_map=(16, 16)),
         Layer("grouped", "conv", 64, 64, (3, 3), groups=4, out_map=(16, 16)),
         Layer("odd", "linear", 514, 3),
+        Layer("rest", "linear", 2600, 512),
     )
     on = TiledEvaluator().evaluate(designs([row]), [Workload("w", layers)])
     off = TiledEvaluator(quirks={quirk: False}).evaluate(designs([row]), [Workload("w", layers)])

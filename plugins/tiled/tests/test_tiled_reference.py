@@ -64,11 +64,11 @@ def test_sram_energy(points):
 
 
 def test_sram_energy_of_chips_with_many_cells(points):
-    """99.3 % of the points with at least 2**18 cells lie within 1 %, all within 3 %; see experiments/silicon_validation."""
+    """At least 99.5 % of the points with 2**18 cells or more lie within 1 %, all within 3 %."""
     cells = points[["xbar_rows", "xbar_cols", "macros_per_tile", "tiles_per_router", "router_groups"]].prod(axis=1)
     picked = (points["memory"] == "sram") & (points["node_nm"] == 32) & points["workload"].isin(CNN4) & (cells >= 2**18)
     off = abs(points["our_energy"] / points["energy_mJ"] - 1)[picked]
-    assert (off < 1e-2).mean() >= 0.993
+    assert (off < 1e-2).mean() >= 0.995
     assert off.max() < 0.035
 
 
