@@ -78,7 +78,8 @@ class FourPhaseSettings:
     refuses are bred again instead of being evaluated; the paper filters the start pool only.
     `widen_after`: mating rounds after which children mutate widely (every second gene, eta 3), because
     everything near the parents has been seen; None: never, as in the paper. For ablations: `hamming=False`
-    takes the pool's first designs, `unique=False` lets designs return that are not among the parents.
+    takes the pool's first designs, `unique=False` lets designs return that are not among the parents,
+    `amounts=False` knows only whether a design is feasible, not by how much it is not.
     """
 
     pool: int = 1000
@@ -90,6 +91,7 @@ class FourPhaseSettings:
     widen_after: int | None = None
     hamming: bool = True
     unique: bool = True
+    amounts: bool = True
 
     def __post_init__(self) -> None:
         for key in ("pool", "start", "population"):
@@ -124,6 +126,9 @@ def propose(
     if generation == 0:
         return _start(space, settings, seed, Seen(space, archive.genes), precheck)
     rng = np.random.default_rng([seed, 1, generation])
+    if not settings.amounts:
+        missed = np.where(np.isfinite(archive.violations), np.sign(archive.violations), np.inf)
+        archive = Archive(archive.number, archive.genes, archive.values, missed)
     parents = _population(settings, generation, archive)
     seen = Seen(space, archive.genes if settings.unique else parents.genes)
     phase = settings.phases[settings.phase_of(generation)[0]]

@@ -5,7 +5,7 @@ import optuna
 import pytest
 from optuna.testing.pytest_samplers import BasicSamplerTestCase, MultiObjectiveSamplerTestCase
 
-from cimopt.errors import InputError
+from cimopt.errors import InputError, StudyConflictError
 from cimopt.samplers.archive import Archive
 from cimopt.samplers.four_phase import TABLE_IV, FourPhaseSampler, FourPhaseSettings, Phase, build
 from cimopt.testing import SamplerContract, space_named
@@ -160,3 +160,78 @@ def test_maximising_is_understood():
 def test_wrong_settings_are_refused(settings, words):
     with pytest.raises(InputError, match=words):
         build(space_named("rram"), settings, 1)
+
+
+def test_a_plain_study_refuses_other_settings():
+    """The sampler's identity is stored with the study."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    storage = optuna.storages.InMemoryStorage()
+    study = optuna.create_study(study_name="s", storage=storage, sampler=FourPhaseSampler(settings=SMALL, seed=1))
+    study.optimize(lambda t: t.suggest_int("x", 0, 5), n_trials=3)
+    same = optuna.load_study(study_name="s", storage=storage, sampler=FourPhaseSampler(settings=SMALL, seed=1))
+    same.optimize(lambda t: t.suggest_int("x", 0, 5), n_trials=2)
+    other = optuna.load_study(study_name="s", storage=storage, sampler=FourPhaseSampler(settings=SMALL, seed=2))
+    with pytest.raises(StudyConflictError, match="seed: 1 -> 2"):
+        other.optimize(lambda t: t.suggest_int("x", 0, 5), n_trials=1)
+
+
+def work(path, n):
+    """One of several processes on one journal."""
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    from cimopt.samplers.box import BoxSpace
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    names = tuple(f"x{i}" for i in range(6))
+    sampler = FourPhaseSampler(BoxSpace(names, (7,) * 6), seed=3, settings=SMALL)
+    study = optuna.load_study(study_name="s", storage=JournalStorage(JournalFileBackend(path)), sampler=sampler)
+    study.optimize(lambda t: float(sum((t.suggest_int(k, 0, 6) - 3) ** 2 for k in names)), n_trials=n)
+
+
+def test_processes_share_one_storage(tmp_path):
+    """Case O11: four processes, one journal. Nothing is lost; duplicates only within one storage round trip."""
+    import multiprocessing
+
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    path = str(tmp_path / "study.journal")
+    study = optuna.create_study(study_name="s", storage=JournalStorage(JournalFileBackend(path)))
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=work, args=(path, 40)) for _ in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    trials = study.get_trials(deepcopy=False)
+    assert [p.exitcode for p in processes] == [0] * 4
+    assert len(trials) == 160
+    assert all(t.state == optuna.trial.TrialState.COMPLETE for t in trials)
+    first = {tuple(t.params.values()) for t in trials[:60]}
+    assert len(first) == 60, "no two processes propose the same start design"
+    assert len({tuple(t.params.values()) for t in trials}) >= 152, "at most one design in twenty is repeated"
+
+
+def test_a_straggler_is_still_selected():
+    """A trial of an earlier generation that finishes late becomes a parent."""
+    from cimopt.samplers.box import BoxSpace
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    names = tuple(f"x{i}" for i in range(6))
+    space = BoxSpace(names, (9,) * 6)
+    settings = FourPhaseSettings(pool=60, start=20, population=10, phases=(Phase(9, 1.0, 15, 0.0, 15),))
+    study = optuna.create_study(sampler=FourPhaseSampler(space, seed=1, settings=settings))
+    distributions = {name: optuna.distributions.IntDistribution(0, 8) for name in names}
+    late = study.ask(distributions)
+    for _ in range(29):
+        trial = study.ask(distributions)
+        study.tell(trial, 100.0 + sum(trial.params.values()))
+    study.tell(late, 0.0)  # by far the best, told when generation 1 is over
+    children = []
+    for _ in range(10):
+        trial = study.ask(distributions)
+        study.tell(trial, 100.0)
+        children.append(list(trial.params.values()))
+    shared = (np.array(children) == np.array(list(late.params.values()))).sum(axis=1)
+    assert shared.max() >= 3, "some child carries the straggler's genes"
