@@ -171,18 +171,18 @@ def test_m15_dynamic_operands_are_written():
 @pytest.mark.parametrize("space", ["rram", "sram"])
 @pytest.mark.parametrize("name", ["router_groups", "tiles_per_router", "macros_per_tile"])
 def test_m16_more_arrays_are_never_slower(space, name):
-    """Within 0.3 %: in SRAM one more group may change which channels wait, and with them partial sums."""
+    """At equal everything else, in both presets, for random designs of the published spaces."""
     chosen = space_named(space)
     genes = chosen.sample(1500, np.random.default_rng(4))
     at = chosen.names.index(name)
     more = genes.copy()
     more[:, at] = np.minimum(more[:, at] + 1, chosen.n_choices[at] - 1)
     nets = [load(n) for n in ("resnet18", "mobilenet_v3")]
-    for model, slack in ((TiledEvaluator(), 1e-12), (TiledPhysical(), 3e-3)):
+    for model in (TiledEvaluator(), TiledPhysical()):
         small, large = (model.evaluate(chosen.designs(g), nets).values["latency_s"] for g in (genes, more))
         ratio = large / small
         assert np.isfinite(ratio).any()
-        assert np.nanmax(ratio) <= 1 + slack
+        assert np.nanmax(ratio) <= 1 + 1e-9
 
 
 @pytest.mark.parametrize("space", ["rram", "sram"])
