@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PARTS = (".", "plugins/components", "plugins/tiled", "plugins/techcost", "plugins/_template")
+PARTS = (".", *(str(p.parent.relative_to(ROOT)) for p in sorted((ROOT / "plugins").glob("*/pyproject.toml"))))
 
 
 @pytest.fixture(scope="module")

@@ -45,6 +45,11 @@ def test_commands_compose(page, line):
         return
     if {"-m", "--multirun"} & set(arguments):  # a sweep's first job stands for all
         arguments = [a.split(",")[0] for a in arguments if a not in ("-m", "--multirun")]
+    if "--config-dir" in arguments:  # the folder's choices exist there, the rest must compose
+        at = arguments.index("--config-dir")
+        folder = ROOT / arguments[at + 1]
+        assert folder.is_dir(), f"{page}: {line}"
+        arguments = arguments[:at] + arguments[at + 2 :]
     overrides = [opened(a) for a in arguments if not a.startswith(("hydra.", "hydra/", "--"))]
     compose_config(overrides, CONFIG_OF[verb])
 
