@@ -15,46 +15,46 @@ NETS = ("resnet18", "mobilenet_v3")
 
 class TestTiledPublished(EvaluatorContract):
     evaluator: ClassVar = TiledEvaluator()
-    space: ClassVar = "rram"
+    space: ClassVar = space_named("rram")
     workloads: ClassVar = tuple(load(name, source="published") for name in NETS)
 
 
 class TestTiledPublishedSram(TestTiledPublished):
     evaluator: ClassVar = TiledEvaluator()
-    space: ClassVar = "sram"
+    space: ClassVar = space_named("sram")
 
 
 class TestTiledPublishedTech(TestTiledPublished):
     evaluator: ClassVar = TiledEvaluator()
-    space: ClassVar = "sram_tech"
+    space: ClassVar = space_named("sram_tech")
 
 
 class TestTiledPhysical(EvaluatorContract):
     evaluator: ClassVar = TiledPhysical()
-    space: ClassVar = "rram"
+    space: ClassVar = space_named("rram")
     workloads: ClassVar = (*NETS, "vision_transformer")
     n_designs: ClassVar = 64
 
 
 class TestTiledPhysicalSram(TestTiledPhysical):
     evaluator: ClassVar = TiledPhysical(batch=3, inference_period_s=0.1, grouped_policy="block_diagonal")
-    space: ClassVar = "sram"
+    space: ClassVar = space_named("sram")
     n_designs: ClassVar = 24
 
 
 class TestTiledPhysicalTech(TestTiledPhysicalSram):
     evaluator: ClassVar = TiledPhysical()
-    space: ClassVar = "sram_tech"
+    space: ClassVar = space_named("sram_tech")
 
 
 class TestTiledPhysicalRramSpace(TestTiledPhysical):
     evaluator: ClassVar = TiledPhysical()
-    space: ClassVar = "rram_physical"
+    space: ClassVar = space_named("rram_physical")
 
 
 class TestTiledPhysicalSramSpace(TestTiledPhysicalSram):
     evaluator: ClassVar = TiledPhysical()
-    space: ClassVar = "sram_physical"
+    space: ClassVar = space_named("sram_physical")
 
 
 def test_the_spaces_add_the_converter_choices_and_nothing_else():
