@@ -28,6 +28,7 @@ ZOO = ROOT / "cimopt" / "workloads" / "zoo"
 NETWORKS = (
     zoo_cnn.resnet18,
     zoo_cnn.vgg16,
+    zoo_cnn.vgg11,
     zoo_cnn.alexnet,
     zoo_cnn.mobilenet_v3,
     zoo_transformers.mobilebert,

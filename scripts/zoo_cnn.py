@@ -2,7 +2,7 @@
 
 Numbers from the papers named in each function, in the torchvision variant where papers leave a
 choice; layer names are torchvision's module paths, so each line can be traced.
-Input: one 3 x 224 x 224 image (ImageNet), 1,000 classes.
+Input: one 3 x 224 x 224 image (ImageNet), 1,000 classes, unless the function says otherwise.
 """
 
 from __future__ import annotations
@@ -48,6 +48,30 @@ def vgg16() -> Workload:
     x = flatten(adaptive_pool(x, 7))
     for name, width in (("classifier.0", 4096), ("classifier.3", 4096), ("classifier.6", CLASSES)):
         x = net.linear(x, name, width)
+    return net.workload()
+
+
+_VGG11_STAGES = ((64, 64, 128, 128), (256, 256), (512, 512), (512, 512))
+
+
+def vgg11() -> Workload:
+    """The CIFAR network that Crafton et al. 2020 (Breaking Barriers, arXiv 2008.06741) call VGG11.
+
+    Ten 3x3 convolutions on 32 x 32 pixels, with a 2x2 pooling between stages and no fully connected
+    layer: neither column A of the VGG paper nor its CIFAR adaptation with eight.
+    """
+    net = Network(
+        "vgg11",
+        variant="CIFAR-10, ten convolutions",
+        source="Crafton et al. 2020, arXiv 2008.06741",
+        input_shape=(3, 32, 32),
+    )
+    x, number = net.input, 0
+    for stage in _VGG11_STAGES:
+        for channels in stage:
+            x = net.conv(x, f"conv{number}", channels, 3, padding=1)
+            number += 1
+        x = pool(x, 2, 2)
     return net.workload()
 
 

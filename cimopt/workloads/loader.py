@@ -32,7 +32,7 @@ def load(name_or_path: str | os.PathLike[str], *, source: str = "zoo") -> Worklo
     anything else is a name in `source`. Relative paths start at the current folder.
     """
     _check_source(source)
-    if _is_path(name_or_path):
+    if is_path(name_or_path):
         return read_workload(Path(name_or_path).expanduser())
     if source == "published":
         return load_published(str(name_or_path))
@@ -80,7 +80,8 @@ def _check_source(source: str) -> None:
         raise unknown_name("workload source", source, SOURCES)
 
 
-def _is_path(given: str | os.PathLike[str]) -> bool:
+def is_path(given: str | os.PathLike[str]) -> bool:
+    """Whether text means a file rather than a name."""
     if not isinstance(given, str):
         return True
     return given.lower().endswith(SUFFIXES) or "/" in given or os.sep in given

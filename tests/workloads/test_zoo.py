@@ -16,6 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TOTALS = {
     "resnet18": (21, 1_814_073_344, 11_678_912),
     "vgg16": (16, 15_470_264_320, 138_344_128),
+    # The paper's own count of its CIFAR network: 794.49 M MACs.
+    "vgg11": (10, 794_492_928, 9_402_048),
     "alexnet": (8, 714_188_480, 61_090_496),
     "mobilenet_v3": (64, 216_589_760, 5_451_272),
     "densenet201": (201, 4_291_365_888, 19_783_872),
@@ -98,6 +100,10 @@ def test_every_zoo_file_carries_name_variant_and_source():
         assert workload.variant
         assert workload.source
         assert workload.input_shape
+
+
+def test_every_zoo_network_has_published_totals():
+    assert set(TOTALS) == set(workloads.names())
 
 
 def test_alexnet_says_which_variant_it_is():

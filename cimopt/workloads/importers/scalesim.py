@@ -53,7 +53,7 @@ def read(path: Path, options: Options) -> Imported:
     if table.unread:
         notes.append(f"columns not read: {', '.join(table.unread)}")
     for line, row in table.rows:
-        cells = _Cells(row, f"{path}, line {line}", options)
+        cells = _Cells(row, path, line, options)
         wanted = row["layer name"] or f"layer{len(layers)}"
         name = names.unique(wanted)
         if name != wanted:
@@ -80,8 +80,9 @@ def read(path: Path, options: Options) -> Imported:
 class _Cells:
     """Numbers of one row; a symbol is bound by option or is an error naming its column and line."""
 
-    def __init__(self, row: dict[str, str], spot: str, options: Options) -> None:
-        self._row, self.spot, self._bind = row, spot, options.bind
+    def __init__(self, row: dict[str, str], file: Path, line: int, options: Options) -> None:
+        self._row, self._bind, self.file, self.line = row, options.bind, file, line
+        self.spot = f"line {line} of {file}"
 
     def number(self, column: str, low: int = 1) -> int:
         title = next(c for c in (*CONV_COLUMNS, *GEMM_COLUMNS, *EXTRA_COLUMNS) if c.lower() == column)
@@ -90,11 +91,12 @@ class _Cells:
             return self._bind[text]
         if re.fullmatch(r"[A-Za-z_]\w*", text):
             raise InputError(
-                f"symbol {short(text)} in column '{title}', {self.spot}: give its size by --bind {text}=SIZE"
+                f"symbol {text[:40]} in column {title}, line {self.line} of {self.file}: "
+                f"give its size by --bind {text[:40]}=SIZE"
             )
         # A spreadsheet writes 64 as 64.0
         if not re.fullmatch(r"[0-9]{1,12}(\.0{1,6})?", text) or not low <= int(text.split(".")[0]) < MAX_SIZE:
-            raise InputError(f"column '{title}', {self.spot}: {short(text)} must be a whole number >= {low}")
+            raise InputError(f"column {title}, {self.spot}: {short(text)} must be a whole number >= {low}")
         return int(text.split(".")[0])
 
     def optional(self, column: str, default: int, low: int = 1) -> int:
