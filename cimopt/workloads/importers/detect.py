@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
 from cimopt.errors import InputError, unknown_name
 from cimopt.workloads import safe_yaml
 from cimopt.workloads.importers.options import Imported, Options
+from cimopt.workloads.importers.references import identified
 
 BY_SUFFIX = {".onnx": "onnx", ".csv": "scalesim", ".pt": "torch_fx", ".pth": "torch_fx", ".pt2": "torch_fx"}
 YAML = (".yaml", ".yml")
@@ -33,7 +35,16 @@ def import_file(path: str | os.PathLike[str], options: Options | None = None) ->
             raise InputError(f"--{name.replace('_', '-')} has no meaning for {kind} files ({', '.join(formats)} only)")
     imported = import_module(f"cimopt.workloads.importers.{kind}").read(file, options)
     _check_dynamic(imported, options)
-    return imported
+    return _with_variant(imported)
+
+
+def _with_variant(imported: Imported) -> Imported:
+    """The import with the variant of a well-known network, or how far it is from one."""
+    variant, notes = identified(imported.workload)
+    workload = imported.workload
+    if variant:
+        workload = replace(workload, variant=f"{workload.variant}, {variant}")
+    return replace(imported, workload=workload, notes=(*imported.notes, *notes))
 
 
 def _check_dynamic(imported: Imported, options: Options) -> None:

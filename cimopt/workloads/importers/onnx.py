@@ -173,11 +173,12 @@ def _start(walk: _Walk, graph: Any, folder: Path) -> tuple[int, ...] | None:
         walk.tensors.types[name] = _dense_type(sparse)
         walk.tensors.constants.add(name)
     inputs = [v for v in graph.input if v.name not in walk.tensors.types]
-    unused = set(walk.options.bind)
+    symbols = _symbols(inputs)
+    for name in walk.options.bind:
+        if name not in symbols:
+            raise unknown_name("dimension in --bind", name, symbols)
     for value in inputs:
-        walk.tensors.types[value.name] = _bound(walk, value, unused)
-    if unused:
-        raise unknown_name("dimension in --bind", sorted(unused)[0], _symbols(inputs))
+        walk.tensors.types[value.name] = _bound(walk, value)
     _weights_among(walk, inputs, graph)
     first = walk.tensors.dims(inputs[0].name) if inputs else None
     if first and len(first) >= 3 and None not in first:
@@ -206,7 +207,7 @@ def _symbol(value: Any, axis: int) -> str:
     return value.type.tensor_type.shape.dim[axis].dim_param or f"{value.name}.{axis}"
 
 
-def _bound(walk: _Walk, value: Any, unused: set[str]) -> Any:
+def _bound(walk: _Walk, value: Any) -> Any:
     """Type of one input with its open dimensions bound; the first one is a batch of 1 by default."""
     import onnx
 
@@ -220,7 +221,6 @@ def _bound(walk: _Walk, value: Any, unused: set[str]) -> Any:
                 raise InputError(f"input '{value.name[:120]}': side {axis} is {dim.dim_value}; sizes start at 1")
             continue
         symbol = _symbol(value, axis)
-        unused.discard(symbol)
         if symbol not in walk.options.bind and axis > 0 and not _bound_elsewhere(walk, symbol):
             raise InputError(
                 f"input '{value.name[:120]}': side {axis} is open ('{symbol}'); give it by --bind {symbol}=SIZE"
