@@ -17,7 +17,7 @@ from cimopt.types import Layer, Workload
 from cimopt.workloads.importers.onnx_layers import Site, converter
 from cimopt.workloads.importers.onnx_names import ELSEWHERE_NO_MACS, NO_MACS, UNSUPPORTED
 from cimopt.workloads.importers.onnx_shapes import Tensors, add_initialiser, infer_outputs, safe_external, spot_of
-from cimopt.workloads.importers.options import MAX_SIZE, Imported, Names, Options, counted, short
+from cimopt.workloads.importers.options import MAX_SIZE, Imported, Names, Options, counted
 
 MAX_BYTES = 2**31  # what the format itself allows in one file
 MAX_NODES = 200_000
@@ -65,7 +65,6 @@ def read(path: Path, options: Options) -> Imported:
         raise InputError(
             f"{path}: no layer with multiply-accumulates (ignored: {', '.join(sorted(set(walk.ignored))[:20])})"
         )
-    _check_named(walk, path)
     workload = Workload(
         name=options.name or path.stem or "onnx",
         layers=tuple(walk.layers),
@@ -351,19 +350,12 @@ def _is_elementwise(walk: _Walk, node: Any) -> bool:
 
 
 def _unsupported(walk: _Walk, node: Any, spot: str, reason: str) -> None:
-    label = f"{node.domain}.{node.op_type}".strip(".")[:120]
+    kind = f"{node.domain}.{node.op_type}".strip(".")[:120]
     if not walk.options.allow_unsupported:
-        raise InputError(f"unsupported operator {label}: {spot}: {reason} (--allow-unsupported leaves it out)")
+        raise InputError(f"unsupported operator {kind}: {spot}: {reason} (--allow-unsupported leaves it out)")
     import onnx
 
-    walk.ignored.append(f"{label} (unsupported)")
+    walk.ignored.append(f"{kind} (unsupported)")
     walk.warnings.append(f"{spot} is left out although unsupported: its MACs are missing")
     for name in node.output:
         walk.tensors.types.setdefault(name, walk.declared.get(name) or onnx.TypeProto())
-
-
-def _check_named(walk: _Walk, path: Path) -> None:
-    known = [layer.name for layer in walk.layers]
-    for name in walk.options.dynamic:
-        if name not in known:
-            raise unknown_name(f"layer in --dynamic ({path.name})", short(name).strip("'"), known)

@@ -96,6 +96,11 @@ def short(value: object, length: int = 80) -> str:
     return text if len(text) <= length else text[: length - 3] + "..."
 
 
+def label(value: object) -> str:
+    """A misspelt name as `unknown_name` quotes it."""
+    return value[:80] if isinstance(value, str) else short(value)
+
+
 class Names:
     """Gives each layer a name of its own: a repeated one gets a number."""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from cimopt.errors import InputError, unknown_name
 from cimopt.types import Layer, Workload
 from cimopt.workloads.importers.chain import chain_warnings
-from cimopt.workloads.importers.options import MAX_SIZE, Imported, Names, Options, short
+from cimopt.workloads.importers.options import MAX_SIZE, Imported, Names, Options, label, short
 from cimopt.workloads.importers.windows import padded_window, window_count
 from cimopt.workloads.safe_yaml import read_text
 
@@ -212,12 +212,12 @@ def _header(cells: Sequence[str], spot: str) -> tuple[tuple[str, ...], tuple[str
         others = [c.strip() for c, n in zip(cells, normal, strict=True) if c.strip() and n not in wanted]
         titles = GEMM_COLUMNS if is_gemm else CONV_COLUMNS
         if others:
-            raise unknown_name(f"column in {spot}:", short(others[0]).strip("'"), titles)
+            raise unknown_name(f"column in {spot}:", label(others[0]), titles)
         raise InputError(f"{spot}: no column {', '.join(missing)}")
     known = {*wanted, *(c.lower() for c in EXTRA_COLUMNS)}
     columns = tuple(n if n in known else "" for n in normal)
     repeated = next((c for c in columns if c and columns.count(c) > 1), None)
     if repeated:
         raise InputError(f"{spot}: two columns are named '{repeated}'")
-    unread = tuple(short(c.strip()).strip("'") for c, n in zip(cells, columns, strict=True) if c.strip() and not n)
+    unread = tuple(label(c.strip()) for c, n in zip(cells, columns, strict=True) if c.strip() and not n)
     return columns, unread

@@ -17,7 +17,7 @@ from cimopt.types import Layer, Workload
 from cimopt.workloads import safe_yaml
 from cimopt.workloads.importers.chain import chain_warnings
 from cimopt.workloads.importers.loops import LoopNest, Window, layer_of
-from cimopt.workloads.importers.options import Imported, Names, Options, short, whole
+from cimopt.workloads.importers.options import Imported, Names, Options, label, short, whole
 from cimopt.workloads.importers.timeloop_shape import CNN_SHAPE, Shape, read_shape
 
 SUFFIXES = (".yaml", ".yml")
@@ -128,7 +128,7 @@ def _problem(data: Mapping, path: Path) -> Mapping:
         problem = {**base, **{k: v for k, v in problem.items() if k != "<<<"}}
     for key in problem:
         if key not in PROBLEM_KEYS:
-            raise unknown_name(f"key in {_spot(path, data['problem'], key)} (problem):", short(key), PROBLEM_KEYS[:-1])
+            raise unknown_name(f"key in {_spot(path, data['problem'], key)} (problem):", label(key), PROBLEM_KEYS[:-1])
     if "instance" not in problem:
         raise InputError(f"{path}: problem has no instance (the sizes of its dimensions)")
     return problem
@@ -169,7 +169,7 @@ def _instance(
         elif key in NOT_READ:
             continue
         else:
-            raise unknown_name(f"key in {spot} (instance):", short(key), known)
+            raise unknown_name(f"key in {spot} (instance):", label(key), known)
     return sizes, coefficients, respell
 
 

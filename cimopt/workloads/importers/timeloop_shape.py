@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cimopt.errors import InputError, unknown_name
 from cimopt.workloads import safe_yaml
-from cimopt.workloads.importers.options import MAX_SIZE, short
+from cimopt.workloads.importers.options import MAX_SIZE, label, short
 
 SHAPE_KEYS = ("name", "dimensions", "coefficients", "data_spaces", "data-spaces", "version")
 SPACE_KEYS = ("name", "projection", "read_write", "read-write")
@@ -64,7 +64,7 @@ def read_shape(data: object, path: Path) -> Shape:
     if isinstance(data, str):
         if data.lower().replace("_", "-") in ("cnn-layer", "cnn layer"):
             return CNN_SHAPE
-        raise unknown_name(f"shape in {path}:", short(data), ("cnn-layer",))
+        raise unknown_name(f"shape in {path}:", label(data), ("cnn-layer",))
     if not isinstance(data, Mapping):
         raise InputError(f"{path}: shape must be 'key: value' pairs or a name, got {short(data)}")
     _check_keys(data, SHAPE_KEYS, path, "shape")
@@ -86,7 +86,7 @@ def _check_keys(data: Mapping, allowed: Sequence[str], path: Path, what: str) ->
     for key in data:
         if key not in allowed:
             line = safe_yaml.line_of(data, key)
-            raise unknown_name(f"key in {path}, line {line} ({what}):", short(key), allowed)
+            raise unknown_name(f"key in {path}, line {line} ({what}):", label(key), allowed)
 
 
 def _names(value: object, spot: str) -> tuple[str, ...]:
@@ -126,7 +126,7 @@ def _spaces(value: object, names: Sequence[str], path: Path) -> dict[str, list[l
         role = next((r for r, known in _ROLES.items() if entry["name"].lower() in known), None)
         if role is None or role in found:
             known = [n.capitalize() for n in _ROLES]
-            raise unknown_name(f"data space in {path}, line {safe_yaml.line_of(entry)}:", short(entry["name"]), known)
+            raise unknown_name(f"data space in {path}, line {safe_yaml.line_of(entry)}:", label(entry["name"]), known)
         found[role] = _projection(entry.get("projection"), names, f"{path}: projection of {entry['name']}")
     return found
 
@@ -144,7 +144,7 @@ def _projection(value: object, names: Sequence[str], spot: str) -> list[list[lis
                 raise InputError(f"{spot}: a term is {short(term)}; [dimension] or [dimension, coefficient] is needed")
             for name in term:
                 if name not in names:
-                    raise unknown_name(f"name in {spot}", short(name), names)
+                    raise unknown_name(f"name in {spot}", label(name), names)
     return value
 
 

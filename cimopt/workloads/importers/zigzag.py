@@ -17,7 +17,7 @@ from cimopt.types import Layer, Workload
 from cimopt.workloads import safe_yaml
 from cimopt.workloads.importers.chain import chain_warnings
 from cimopt.workloads.importers.loops import LoopNest, Window, layer_of
-from cimopt.workloads.importers.options import MAX_SIZE, Imported, Names, Options, counted, short, whole
+from cimopt.workloads.importers.options import MAX_SIZE, Imported, Names, Options, counted, label, short, whole
 
 LAYER_KEYS = (
     "id", "name", "operator_type", "equation", "dimension_relations", "loop_dims", "loop_sizes", "time_dim",
@@ -68,15 +68,13 @@ def _check(entry: object, position: int, path: Path) -> str:
     spot = f"{path}, layer {short(entry.get('id', position))} (line {safe_yaml.line_of(entry)})"
     for key in entry:
         if key not in LAYER_KEYS:
-            raise unknown_name(
-                f"key in {path}, line {safe_yaml.line_of(entry, key)}:", short(key).strip("'"), LAYER_KEYS
-            )
+            raise unknown_name(f"key in {path}, line {safe_yaml.line_of(entry, key)}:", label(key), LAYER_KEYS)
     missing = [key for key in NEEDED if key not in entry]
     if missing:
         raise InputError(f"{spot}: missing {', '.join(missing)}")
     operator = entry["operator_type"]
     if operator not in (*PRODUCTS, *NO_MACS):
-        raise unknown_name(f"operator_type in {spot}:", short(operator).strip("'"), (*PRODUCTS, *NO_MACS))
+        raise unknown_name(f"operator_type in {spot}:", label(operator), (*PRODUCTS, *NO_MACS))
     return spot
 
 
