@@ -97,7 +97,24 @@ def _load(path: Path) -> Any:
         raise InputError(f"'{path}' is no ONNX model: {_line(error)}") from None
     if not model.graph.node:
         raise InputError(f"'{path}' is no ONNX model, or an empty one: its graph has no nodes")
+    _check_text(model, path)
     return model
+
+
+def _check_text(message: Any, path: Path) -> None:
+    """Refuse names that are no text: protobuf hands them out as bytes, which no later step expects."""
+    if message.DESCRIPTOR.name == "TensorProto":  # listing its fields would copy the weights
+        texts, inner = [message.name], list(message.external_data)
+    else:
+        values = [v for f, v in message.ListFields() if f.type in (f.TYPE_STRING, f.TYPE_MESSAGE)]
+        single = [v for v in values if isinstance(v, (str, bytes)) or hasattr(v, "DESCRIPTOR")]
+        several = [one for v in values if not isinstance(v, (str, bytes)) and not hasattr(v, "DESCRIPTOR") for one in v]
+        texts = [v for v in (*single, *several) if isinstance(v, (str, bytes))]
+        inner = [v for v in (*single, *several) if hasattr(v, "DESCRIPTOR")]
+    if any(not isinstance(text, str) for text in texts):
+        raise InputError(f"'{path}' is a damaged ONNX model: a name in it is no text")
+    for one in inner:
+        _check_text(one, path)
 
 
 def _inlined(model: Any, path: Path) -> tuple[Any, dict[str, str]]:
