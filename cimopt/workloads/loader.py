@@ -9,12 +9,13 @@ from pathlib import Path
 
 from cimopt.errors import InputError, unknown_name
 from cimopt.types import Workload
+from cimopt.workloads.families import build
 from cimopt.workloads.published import load_published, published_names
 from cimopt.workloads.yaml_file import SUFFIXES, read_workload
 
 ZOO_FOLDER = Path(__file__).with_name("zoo")
 SOURCES = ("zoo", "published")
-ENTRY_KEYS = ("name", "source", "file")
+ENTRY_KEYS = ("name", "source", "file", "family", "params")
 
 
 def names(source: str = "zoo") -> tuple[str, ...]:
@@ -43,10 +44,11 @@ def load(name_or_path: str | os.PathLike[str], *, source: str = "zoo") -> Worklo
 
 
 def load_entries(entries: Mapping[str, Mapping[str, object]]) -> tuple[Workload, ...]:
-    """The workloads of a config section: key -> {name?, source?, file?}, in order.
+    """The workloads of a config section: key -> {name?, source?, file?, family?, params?}, in order.
 
     The key is the workload's name in results. Without `file`, `name` (default: the key) is
     looked up in `source` (default: zoo). With `file`, `name` may only repeat the file's own.
+    `family` builds the network from `params` (see `families`) and stands alone.
     """
     if not isinstance(entries, Mapping):
         raise InputError("workload must be keyed by name, such as workload.mine.file=./mine.yaml, not a list")
@@ -61,9 +63,11 @@ def _load_entry(key: str, entry: object) -> Workload:
     for field, value in entry.items():
         if field not in ENTRY_KEYS:
             raise unknown_name(f"key in workload.{key}:", field, ENTRY_KEYS)
-        if value is not None and not isinstance(value, str):
+        if value is not None and field != "params" and not isinstance(value, str):
             raise InputError(f"workload.{key}.{field}={value!r} must be text")
-    name, source, file = (entry.get(field) for field in ENTRY_KEYS)
+    if entry.get("family") is not None or entry.get("params") is not None:
+        return _from_family(key, entry)
+    name, source, file = (entry.get(field) for field in ("name", "source", "file"))
     if file is None:
         found = load(name or key, source=source or "zoo")
     elif source is not None:
@@ -73,6 +77,17 @@ def _load_entry(key: str, entry: object) -> Workload:
         if name not in (None, key, found.name):
             raise InputError(f"workload.{key}.name='{name}', but {file} holds '{found.name}'")
     return found if found.name == key else replace(found, name=key)
+
+
+def _from_family(key: str, entry: Mapping[str, object]) -> Workload:
+    others = [field for field in ("source", "file") if entry.get(field) is not None]
+    if others:
+        raise InputError(f"workload.{key}: give either family or {others[0]}, not both")
+    if entry.get("family") is None:
+        raise InputError(f"workload.{key}: params belong to a family, such as family: llama")
+    if entry.get("name") not in (None, key):
+        raise InputError(f"workload.{key}.name='{entry['name']}': a network of a family is called by its key")
+    return build(entry["family"], entry.get("params") or {}, key)
 
 
 def _check_source(source: str) -> None:

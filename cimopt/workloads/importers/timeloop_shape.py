@@ -70,7 +70,10 @@ def read_shape(data: object, path: Path) -> Shape:
     _check_keys(data, SHAPE_KEYS, path, "shape")
     dimensions = _names(data.get("dimensions"), f"{path}: shape.dimensions")
     coefficients = _coefficients(data.get("coefficients") or [], path)
-    spaces = _spaces(data.get("data_spaces", data.get("data-spaces")), (*dimensions, *coefficients), path)
+    both = sorted(set(dimensions) & set(coefficients))
+    if both:
+        raise InputError(f"{path}: '{label(both[0])}' is both a dimension and a coefficient")
+    spaces = _spaces(data.get("data_spaces", data.get("data-spaces")), (dimensions, tuple(coefficients)), path)
     inputs, windows = _windows(spaces["inputs"], dimensions, f"{path}: shape, inputs")
     return Shape(
         dimensions=dimensions,
@@ -114,8 +117,8 @@ def _coefficients(value: object, path: Path) -> dict[str, int]:
     return found
 
 
-def _spaces(value: object, names: Sequence[str], path: Path) -> dict[str, list[list[list[str]]]]:
-    """Projections by role: each a list of axes, each a sum of products of names."""
+def _spaces(value: object, names: tuple[Sequence[str], Sequence[str]], path: Path) -> dict[str, list[list[list[str]]]]:
+    """Projections by role: each a list of axes, each a sum of terms; `names` are dimensions, coefficients."""
     if not isinstance(value, list) or len(value) != 3:
         raise InputError(f"{path}: shape.data_spaces must list weights, inputs and outputs, got {short(value)}")
     found = {}
@@ -131,7 +134,7 @@ def _spaces(value: object, names: Sequence[str], path: Path) -> dict[str, list[l
     return found
 
 
-def _projection(value: object, names: Sequence[str], spot: str) -> list[list[list[str]]]:
+def _projection(value: object, names: tuple[Sequence[str], Sequence[str]], spot: str) -> list[list[list[str]]]:
     if isinstance(value, str):
         value = safe_yaml.parse(value, spot)
     if not isinstance(value, list):
@@ -142,9 +145,9 @@ def _projection(value: object, names: Sequence[str], spot: str) -> list[list[lis
         for term in axis:
             if not isinstance(term, list) or not 1 <= len(term) <= 2:
                 raise InputError(f"{spot}: a term is {short(term)}; [dimension] or [dimension, coefficient] is needed")
-            for name in term:
-                if name not in names:
-                    raise unknown_name(f"name in {spot}", label(name), names)
+            for name, known in zip(term, names, strict=False):
+                if not isinstance(name, str) or name not in known:
+                    raise unknown_name(f"name in {spot}", label(name), known)
     return value
 
 
