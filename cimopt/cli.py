@@ -18,7 +18,7 @@ VERBS = {
 }
 
 EXAMPLES = """examples:
-  cimopt search                                   the default: space=rram workload=cnn4 objective=edap
+  cimopt search                                   the default: space=rram workload=cnn4 evaluator=tiled_physical objective=edap
   cimopt search space=sram 'workload=[resnet18,vgg16]' objective=energy seed=2
   cimopt search -m seed=1,2,3 objective=edap,energy
   cimopt search space.fix.xbar_rows=256 objective.area_max_mm2=400 hydra.run.dir=runs/mine

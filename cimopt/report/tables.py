@@ -67,17 +67,22 @@ def designs_table(entries: Sequence[Mapping[str, Any]], hidden: Sequence[str], t
     unit = entries[0]["score_unit"] if entries else ""
     table.add_row(f"score ({unit})", *[number(one["score"]) for one in entries], style="bold")
     for metric in _metric_names(entries):
-        table.add_row(_metric_label(metric), *[quantity(metric, _worst(one, metric)) for one in entries])
+        shown = [_worst(one, metric) for one in entries]
+        cells = [("yes" if v else "no") for v in shown] if metric in FLAGS else [quantity(metric, v) for v in shown]
+        table.add_row(_metric_label(metric), *cells)
     table.add_section()
     for name in [n for n in (entries[0]["design"] if entries else {}) if n not in hidden]:
         table.add_row(heading(name), *[number(one["design"][name]) for one in entries])
     return table
 
 
-SHOWN_METRICS = ("energy_j", "latency_s", "area_mm2", "cost")
+SHOWN_METRICS = ("energy_j", "latency_s", "area_mm2", "cost", "adc_clips", "bandwidth_bound")
+FLAGS = ("adc_clips", "bandwidth_bound")  # 0 or 1: does it hold for any workload?
 
 
 def _metric_label(metric: str) -> str:
+    if metric in FLAGS:
+        return metric
     per_workload = metric in ("energy_j", "latency_s")
     return f"{metric.split('_')[0]}{', worst workload' if per_workload else ''}"
 

@@ -23,7 +23,7 @@ def write(path, rows):
 def test_published_design_as_a_table(cimopt):
     """JOINT_SEARCH section 6, RRAM Mean row: EDAP per network and area of this design."""
     write(cimopt.folder / "d.csv", [DESIGN, {**DESIGN, "xbar_rows": 32, "macros_per_tile": 4}])
-    done = cimopt("evaluate", "workload=cnn4_published", "designs=d.csv", "out=o.csv")
+    done = cimopt("evaluate", "workload=cnn4_published", "evaluator=tiled_published", "designs=d.csv", "out=o.csv")
     assert done.returncode == 0, done.stderr
     rows = list(csv.DictReader((cimopt.folder / "o.csv").open()))
     assert len(rows) == 8
@@ -223,7 +223,7 @@ def test_unknown_verbs(cimopt):
 
 
 def test_sequential_search(cimopt):
-    done = cimopt("search", "workload=cnn4_published", "search=sequential", "search.start=median", "tracking=none", "runner=serial",
+    done = cimopt("search", "workload=cnn4_published", "evaluator=tiled_published", "search=sequential", "search.start=median", "tracking=none", "runner=serial",
                   "report.plots=false", "hydra.run.dir=a")  # fmt: skip
     assert done.returncode == 0, done.stderr
     result = cimopt.result("a")
@@ -237,6 +237,7 @@ def test_sequential_search(cimopt):
     worst = cimopt(
         "search",
         "workload=cnn4_published",
+        "evaluator=tiled_published",
         "search=sequential",
         "tracking=none",
         "runner=serial",

@@ -10,7 +10,7 @@ import time
 import pyarrow.parquet as pq
 import pytest
 
-QUIET = ("tracking=none", "runner=serial")
+QUIET = ("evaluator=tiled_published", "tracking=none", "runner=serial")
 
 
 def small(cimopt, run, *overrides):

@@ -16,7 +16,7 @@ def test_defaults_are_designs(plain):
     config = parse(plain)
     assert config.space["name"] == "rram"
     assert list(config.workload) == ["resnet18", "vgg16", "alexnet", "mobilenet_v3"]
-    assert list(config.evaluator) == ["tiled_published"]
+    assert list(config.evaluator) == ["tiled_physical"]
     assert (config.objective["name"], config.sampler.name, config.runner.name, config.seed) == (
         "edap",
         "four_phase",
