@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 from cimopt import plugins
 from cimopt.errors import CimoptError, InputError
 from cimopt.types import Workload
-from cimopt.workloads import SOURCES, format_table, load, names, to_yaml
+from cimopt.workloads import SOURCES, format_table, load, load_entries, names, to_yaml
 from cimopt.workloads.files import read_any
 from cimopt.workloads.importers import FORMATS, PADDINGS, Imported, Options, import_file, parse_bindings
 
@@ -102,21 +103,42 @@ def _announced() -> list[str]:
 
 
 def _show(given: argparse.Namespace) -> int:
-    options = _options(given)
-    if given.source == "zoo" and given.name in _announced():
-        found = Imported(plugins.load(PLUGIN_GROUP, given.name)(), "workload")
-    elif given.source != "zoo" or (given.name in names() and options == Options()):
-        found = Imported(load(given.name, source=given.source), "workload")
-    else:
-        found = read_any(given.name, options)
+    found = _found(given, _options(given))
     if given.json:
         sys.stdout.write(_json(found))
+        _say(found, sys.stderr)
     else:
         sys.stdout.write(format_table(found.workload) + "\n")
         _say(found, sys.stdout)
-        return 0
-    _say(found, sys.stderr)
     return 0
+
+
+def _found(given: argparse.Namespace, options: Options) -> Imported:
+    """A network by name (zoo, published, plug-in, configuration choice) or from a file."""
+    if given.source != "zoo":
+        return Imported(load(given.name, source=given.source), "workload")
+    if given.name in _announced():
+        return Imported(plugins.load(PLUGIN_GROUP, given.name)(), "workload")
+    if given.name not in names() and re.fullmatch(r"\w+", given.name) and given.name in _choices():
+        return Imported(_choice(given.name), "workload")
+    return read_any(given.name, options)
+
+
+def _choices() -> list[str]:
+    """Names that `workload=` takes in a search."""
+    from cimopt.conf import __path__ as folders
+
+    return [path.stem for folder in folders for path in Path(folder, "workload").glob("*.yaml")]
+
+
+def _choice(name: str) -> Workload:
+    """The one network of a configuration choice, such as a model of a family."""
+    from cimopt.compose import compose_config
+
+    found = load_entries(compose_config([f"workload={name}"], "config").workload)
+    if len(found) > 1:
+        raise InputError(f"'{name}' is a set of networks; show one of them: {', '.join(w.name for w in found)}")
+    return found[0]
 
 
 def _import(given: argparse.Namespace) -> int:

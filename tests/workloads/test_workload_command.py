@@ -53,6 +53,13 @@ def test_show_takes_zoo_names_own_files_and_files_of_other_tools(folder, capsys)
     assert "18,432" in capsys.readouterr().out
 
 
+def test_show_takes_choices_of_the_configuration(folder, capsys):
+    assert main(["show", "llama2_7b", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["weights"] == 6_607_077_376
+    assert main(["show", "net9"]) == 2
+    assert "set of networks; show one of them: resnet18" in capsys.readouterr().err
+
+
 def test_show_prints_warnings_beside_json_and_in_it(folder, capsys):
     (folder / "odd.csv").write_text(CSV + "c2, 99, 99, 3, 3, 8, 8, 1\n")
     assert main(["show", "odd.csv", "--padding", "same", "--json"]) == 0

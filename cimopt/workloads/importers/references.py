@@ -36,7 +36,7 @@ REFERENCES = (
     Reference("mobilenetv3", "large, torchvision", 216_589_760, 5_451_272),
     Reference("densenet121", "torchvision", 2_834_161_664, 7_894_208),
     Reference("densenet201", "torchvision", 4_291_365_888, 19_783_872),
-    Reference("squeezenet", "1.0 with padding", 349_151_936, 1_231_552),
+    Reference("squeezenet", "1.1", 349_151_936, 1_231_552),
     Reference("shufflenet", "v1", 124_664_528, 1_365_464),
     Reference("dscnn", "MLPerf Tiny", 2_656_768, 22_016),
     Reference("resnet8", "MLPerf Tiny", 12_501_632, 77_360),
