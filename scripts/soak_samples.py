@@ -50,11 +50,11 @@ Conv2, 112, 112, 3, 3, 64, 1, 1,
 
 FC, 1, 1, 1, 1, 64, 1000, 1,,,
 """
-GEMM_CSV = "Layer,M,N,K,\nQKT,1024,1024,64,\nFF,B,3072,1600,\n"
+GEMM_CSV = "Layer,M,N,K,\nQKT,1024,1024,64,\nFF,1024,3072,1600,\n"
 OURS = """\
 name: tiny
 variant: x
-totals: {layers: 2}
+totals: {layers: 3}
 layers:
   - {name: conv1, kind: conv, in_channels: 3, out_channels: 64, kernel: [7, 7], stride: 2, padding: 3, out_map: [8, 8]}
   - {name: fc, kind: linear, in_channels: 64, out_channels: 10, repeats: 2}
@@ -76,13 +76,15 @@ def _models() -> Iterator[object]:
     import numpy as np
     from onnx import TensorProto, TypeProto, helper, numpy_helper
 
+    f, i = "float32", "int64"  # whole numbers are given as values, weights as shapes
+
     def model(nodes, inputs, weights, domains=()):
         graph = helper.make_graph(
             nodes,
             "g",
             [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs],
             [helper.make_value_info(nodes[-1].output[0], TypeProto())],
-            [numpy_helper.from_array(np.zeros(s, k), n) for n, s, k in weights],
+            [numpy_helper.from_array(np.zeros(s, k) if k != i else np.array(s, k), n) for n, s, k in weights],
         )
         opsets = [helper.make_opsetid("", 23), *[helper.make_opsetid(d, 1) for d in domains]]
         return helper.make_model(graph, opset_imports=opsets)
@@ -90,7 +92,6 @@ def _models() -> Iterator[object]:
     def node(op, inputs, output, **attributes):
         return helper.make_node(op, inputs.split(), [output], name=f"n_{output}", **attributes)
 
-    f, i = "float32", "int64"
     yield model(
         [
             node("Conv", "x w", "a", pads=[1, 1, 1, 1], strides=[2, 2], group=2),
@@ -115,7 +116,7 @@ def _models() -> Iterator[object]:
             node("MatMul", "z q", "y"),
         ],
         [("x", ("N", 6, 32))],
-        [("i", (1,), i), ("r", (3,), i)],
+        [("i", (0,), i), ("r", (2, 3, 32), i)],
     )
     yield model(
         [
@@ -135,4 +136,20 @@ def _models() -> Iterator[object]:
         [("x", (1, 6, 32))],
         [("w", (32, 16), f)],
         ["com.example"],
+    )
+    runtime = {"domain": "com.microsoft"}
+    yield model(
+        [
+            node("QLinearAdd", "x s z x s z s z", "a", **runtime),
+            node("QLinearConcat", "s z a s z x s z", "b", **runtime, axis=1),
+            node("DequantizeLinear", "b s z", "d"),
+            node("FastGelu", "d", "e", **runtime),
+            node("FusedMatMul", "e o", "f", **runtime, transB=1),
+            node("MatMulNBits", "f p s", "g", **runtime, K=6, N=5, bits=4),
+            node("MultiHeadAttention", "g g g", "h", **runtime, num_heads=5),
+            node("MatMul", "h q", "y"),
+        ],
+        [("x", (1, 4, 8))],
+        [("s", (), f), ("z", (), "uint8"), ("o", (6, 8), f), ("p", (5, 24), "uint8"), ("q", (5, 3), f)],
+        ["com.microsoft"],
     )

@@ -112,9 +112,34 @@ def test_the_attention_operator_counts_as_its_two_products(model, read_model):
 def test_packed_attention_of_the_runtime(model, read_model):
     built = model(17, com_microsoft=1).input("x", 2, 10, 32).weight("w", 32, 96).weight("b", 96)
     built.node("Attention", "x w b", "y", "attn", "com.microsoft", num_heads=4)
-    qkv, qk, av = read_model(built).workload.layers
+    built.weight("o", 32, 8).node("MatMul", "y o", "z")
+    qkv, qk, av, out = read_model(built).workload.layers
+    assert out.macs == 2 * 10 * 32 * 8  # the operator's output shape is known
     assert (qkv.macs, qkv.weights) == (2 * 10 * 32 * 96, 32 * 96)
     assert qk.macs == av.macs == 2 * 10 * 10 * 32
+
+
+def test_operators_of_the_runtime_are_read_as_their_plain_ones(model, read_model):
+    """A network as quantisation and optimisation write it, without declared shapes."""
+    built = model(17, com_microsoft=1).input("x", 1, 4, 8, 8, kind="UINT8")
+    for name, kind in [("s", "float32"), ("z", "uint8")]:
+        built.weight(name, kind=kind)
+    built.weight("w", 4, 4, 3, 3, kind="uint8").weight("v", 10, 8, kind="uint8")
+    runtime = {"domain": "com.microsoft"}
+    built.node("QLinearConv", "x s z w s z s z", "a", pads=[1] * 4)
+    built.node("QLinearAdd", "a s z x s z s z", "b", **runtime)
+    built.node("QLinearConcat", "s z a s z b s z", "c", **runtime, axis=1)
+    built.node("QLinearGlobalAveragePool", "c s z s z", "d", **runtime, channels_last=0)
+    built.node("Flatten", "d", "e").node("QGemm", "e s z v s z", "f", **runtime, transB=1)
+    built.node("DequantizeLinear", "f s z", "g").node("FastGelu", "g", "h", **runtime)
+    built.weight("o", 10, 6).node("FusedMatMul", "h o", "i", **runtime, alpha=2)
+    built.weight("p", 5, 24, kind="uint8").node("MatMulNBits", "i p s", "y", **runtime, K=6, N=5, bits=4, block_size=16)
+    built.weight("q", 5, 3).node("MatMul", "y q", "end")
+    imported = read_model(built)
+    assert [x.macs for x in imported.workload.layers] == [4 * 4 * 9 * 64, 80, 60, 30, 15]
+    assert [i.operation for i in imported.ignored] == [
+        "QLinearAdd", "QLinearConcat", "QLinearGlobalAveragePool", "Flatten", "DequantizeLinear", "FastGelu",
+    ]  # fmt: skip
 
 
 def test_w15_an_open_batch_is_one_and_said(model, read_model):

@@ -12,17 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cimopt.errors import InputError, MissingExtraError, unknown_name
+from cimopt.errors import InputError, unknown_name
 from cimopt.types import Layer, Workload
+from cimopt.workloads.importers.onnx_file import MAX_NODES, inlined, load_model, makers_of
 from cimopt.workloads.importers.onnx_layers import Site, converter
 from cimopt.workloads.importers.onnx_names import ELSEWHERE_NO_MACS, NO_MACS, UNSUPPORTED
+from cimopt.workloads.importers.onnx_plain import SCALED, plain
 from cimopt.workloads.importers.onnx_shapes import Tensors, add_initialiser, infer_outputs, safe_external, spot_of
 from cimopt.workloads.importers.options import MAX_SIZE, Imported, Names, Options, counted
 
-MAX_BYTES = 2**31  # what the format itself allows in one file
-MAX_NODES = 200_000
 MAX_NESTING = 8  # graphs inside graphs
-MAX_CALLS = 50  # functions inside functions
 _WEIGHT_NAME = re.compile(r"^w|weight|kernel|filter|proj", re.I)
 
 
@@ -46,7 +45,7 @@ class _Walk:
 
 def read(path: Path, options: Options) -> Imported:
     """The layers of one model file."""
-    model, makers = _inlined(_load(path), path)
+    model, makers = inlined(load_model(path), path)
     graph = model.graph
     if len(graph.node) > MAX_NODES:
         raise InputError(f"{path}: {len(graph.node)} nodes; at most {MAX_NODES} are read")
@@ -73,98 +72,6 @@ def read(path: Path, options: Options) -> Imported:
         input_shape=inputs,
     )
     return Imported(workload, "onnx", counted(walk.ignored), (*walk.notes, *walk.tensors.notes), tuple(walk.warnings))
-
-
-def _load(path: Path) -> Any:
-    """The model with local functions written out; external data is not touched."""
-    try:
-        import onnx
-        import onnx.inliner
-        import onnx.shape_inference
-    except ImportError:
-        raise MissingExtraError("reading ONNX models", "onnx") from None
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"ONNX model '{path}' has {path.stat().st_size:,} bytes; at most {MAX_BYTES:,} are read")
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(f"no ONNX model '{path}' (relative paths start at {Path.cwd()})") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"ONNX model '{path}' cannot be read: {error}") from None
-    try:
-        model = onnx.load_model_from_string(content)
-    except Exception as error:  # protobuf's own error class has moved between releases
-        raise InputError(f"'{path}' is no ONNX model: {_line(error)}") from None
-    if not model.graph.node:
-        raise InputError(f"'{path}' is no ONNX model, or an empty one: its graph has no nodes")
-    _check_text(model, path)
-    return model
-
-
-def _check_text(message: Any, path: Path) -> None:
-    """Refuse names that are no text: protobuf hands them out as bytes, which no later step expects."""
-    if message.DESCRIPTOR.name == "TensorProto":  # listing its fields would copy the weights
-        texts, inner = [message.name], list(message.external_data)
-    else:
-        values = [v for f, v in message.ListFields() if f.type in (f.TYPE_STRING, f.TYPE_MESSAGE)]
-        single = [v for v in values if isinstance(v, (str, bytes)) or hasattr(v, "DESCRIPTOR")]
-        several = [one for v in values if not isinstance(v, (str, bytes)) and not hasattr(v, "DESCRIPTOR") for one in v]
-        texts = [v for v in (*single, *several) if isinstance(v, (str, bytes))]
-        inner = [v for v in (*single, *several) if hasattr(v, "DESCRIPTOR")]
-    if any(not isinstance(text, str) for text in texts):
-        raise InputError(f"'{path}' is a damaged ONNX model: a name in it is no text")
-    for one in inner:
-        _check_text(one, path)
-
-
-def _inlined(model: Any, path: Path) -> tuple[Any, dict[str, str]]:
-    """The model with its local functions written out, and how each tensor's maker is called in the file.
-
-    A function without multiply-accumulates keeps its own name among what is ignored, rather than
-    those of the operators it is made of; nodes inside it have no entry.
-    """
-    import onnx
-
-    if not model.functions:
-        return model, _makers(model.graph)
-    if _written_out(model) > MAX_NODES:
-        raise InputError(f"{path}: its local functions call each other too often to be written out")
-    simple = [(f.domain, f.name) for f in model.functions if all(n.op_type in NO_MACS for n in f.node)]
-    try:
-        outer = onnx.inliner.inline_selected_functions(model, simple, exclude=True) if simple else None
-        whole = onnx.inliner.inline_local_functions(model)
-    except Exception as error:  # the binding raises several kinds
-        raise InputError(f"{path}: its local functions cannot be written out: {_line(error)}") from None
-    return whole, _makers((outer or whole).graph)
-
-
-def _written_out(model: Any) -> int:
-    """Nodes of the main graph once its functions are written out; a function inside itself counts as too many."""
-    bodies = {(f.domain, f.name): f.node for f in model.functions}
-    sizes: dict[tuple[str, str], int] = {}
-
-    def size(nodes: Iterable[Any], open_calls: tuple[tuple[str, str], ...]) -> int:
-        total = 0
-        for node in nodes:
-            key = (node.domain, node.op_type)
-            if key in open_calls or len(open_calls) > MAX_CALLS:
-                return MAX_NODES + 1
-            if key in bodies and key not in sizes:
-                sizes[key] = size(bodies[key], (*open_calls, key))
-            total = min(total + sizes.get(key, 1) + 1, MAX_NODES + 1)
-            nested = [a.g.node for a in node.attribute if a.HasField("g")]
-            total += sum(size(inner, (*open_calls, ("graph", str(len(open_calls))))) for inner in nested)
-        return total
-
-    return size(model.graph.node, ())
-
-
-def _makers(graph: Any) -> dict[str, str]:
-    return {output: node.op_type for node in graph.node for output in node.output if output}
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
 
 
 def _opsets(model: Any) -> dict[str, int]:
@@ -291,10 +198,22 @@ def _nodes(walk: _Walk, nodes: Iterable[Any], folder: Path, depth: int) -> None:
         if node.op_type == "If" and not node.domain:
             _branch(walk, node, spot, folder, depth)
             continue
+        written, node = node, plain(node)
         infer_outputs(walk.tensors, node, spot, walk.opsets, walk.declared)
+        _after_rewriting(walk, written, node)
         if all(name in walk.tensors.constants for name in node.output if name):
             continue  # folded: works on weights or shapes only
         _classify(walk, node, spot)
+
+
+def _after_rewriting(walk: _Walk, written: Any, node: Any) -> None:
+    """Outputs that a rewritten node left behind have the shape of its first; scaled values are not known."""
+    first = walk.tensors.types.get(node.output[0]) if node.output else None
+    for name in written.output:
+        if first is not None and name and name not in node.output:
+            walk.tensors.types[name] = first
+        if written.op_type in SCALED:
+            walk.tensors.values.pop(name, None)
 
 
 def _branch(walk: _Walk, node: Any, spot: str, folder: Path, depth: int) -> None:
@@ -307,7 +226,7 @@ def _branch(walk: _Walk, node: Any, spot: str, folder: Path, depth: int) -> None
         _unsupported(walk, node, spot, "its condition depends on the data")
         return
     chosen = graphs["then_branch" if numpy_helper.to_array(condition).any() else "else_branch"]
-    walk.makers.update(_makers(chosen))
+    walk.makers.update(makers_of(chosen))
     for tensor in chosen.initializer:
         add_initialiser(walk.tensors, tensor, folder)
     _nodes(walk, chosen.node, folder, depth + 1)

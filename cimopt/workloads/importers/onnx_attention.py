@@ -70,6 +70,7 @@ def _products(site: Site, q: tuple, k: tuple, v: tuple, past: int) -> list[Layer
     good = q[0] == k[0] == v[0] and k[1] == v[1] and k[2] == v[2] and q[3] == k[3] and q[1] % k[1] == 0
     if not good:
         raise InputError(f"{site.spot}: queries {list(q)}, keys {list(k)}, values {list(v)} do not fit")
+    site.give((q[0], q[2], q[1] * v[3]))
     copies, rows, length = prod(k[:2]), q[2] * (q[1] // k[1]), k[2] + past
 
     def part(suffix: str, inner: int, columns: int) -> Layer:

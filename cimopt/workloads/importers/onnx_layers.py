@@ -13,7 +13,7 @@ from typing import Any
 
 from cimopt.errors import InputError
 from cimopt.types import Layer
-from cimopt.workloads.importers.onnx_names import CONVOLUTIONS, MICROSOFT, PRODUCTS, RECURRENT
+from cimopt.workloads.importers.onnx_names import CONVOLUTIONS, PRODUCTS, RECURRENT
 from cimopt.workloads.importers.onnx_shapes import Tensors
 from cimopt.workloads.importers.options import MAX_SIZE, short
 from cimopt.workloads.importers.windows import same_pads, window_count
@@ -49,6 +49,14 @@ class Site:
     def is_constant(self, position: int) -> bool:
         return self.tensors.is_constant(self.operand(position))
 
+    def give(self, shape: tuple[int, ...]) -> None:
+        """Shape of the first output, where ONNX could not infer it."""
+        import onnx
+
+        output = next(iter(self.node.output), "")
+        if output and self.tensors.dims(output) is None:
+            self.tensors.types[output] = onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, shape)
+
     def layer(self, **values: Any) -> Layer:
         try:
             return Layer(**{"name": self.name, **values})
@@ -60,12 +68,11 @@ def converter(node: Any) -> Callable[[Site], list[Layer]] | None:
     """The function for a node's operator, or None when it has no multiply-accumulates that we map."""
     from cimopt.workloads.importers import onnx_attention
 
-    domain, op = node.domain or "ai.onnx", node.op_type
-    if domain == "com.microsoft":
-        if op in MICROSOFT:
-            return CONVERTERS[op]
-        return {"Attention": onnx_attention.packed, "MultiHeadAttention": onnx_attention.microsoft}.get(op)
-    if domain != "ai.onnx" or op in MICROSOFT:
+    op = node.op_type
+    if node.domain == "com.microsoft":
+        fused = {"Attention": onnx_attention.packed, "MultiHeadAttention": onnx_attention.microsoft}
+        return (fused | {"FusedMatMul": matmul, "MatMulNBits": packed_weights}).get(op)
+    if node.domain not in ("", "ai.onnx") or op == "FusedMatMul":
         return None
     return onnx_attention.attention if op == "Attention" else CONVERTERS.get(op)
 
@@ -175,12 +182,23 @@ def matmul(site: Site) -> list[Layer]:
     """MatMul, MatMulInteger, QLinearMatMul, FusedMatMul with NumPy's rules of broadcasting."""
     first, second = PRODUCTS[site.node.op_type]
     a, b = site.shape(first), site.shape(second)
+    if not a or not b:
+        raise InputError(f"{site.spot}: a matrix product of a single number: {list(a)} times {list(b)}")
     a, b = (a if len(a) > 1 else (1, *a)), (b if len(b) > 1 else (*b, 1))
     if site.attribute("transA", 0):
         a = (*a[:-2], a[-1], a[-2])
     if site.attribute("transB", 0):
         b = (*b[:-2], b[-1], b[-2])
     return product(site, a, b, site.is_constant(first), site.is_constant(second))
+
+
+def packed_weights(site: Site) -> list[Layer]:
+    """MatMulNBits: weights of few bits, packed; K and N are attributes."""
+    data, inner, columns = site.shape(0), _whole(site, "K", 0), _whole(site, "N", 0)
+    if data[-1:] != (inner,):
+        raise InputError(f"{site.spot}: input {list(data)} does not end in K={inner}")
+    site.give((*data[:-1], columns))
+    return [linear(site, data, columns)]
 
 
 def product(site: Site, a: tuple[int, ...], b: tuple[int, ...], a_fixed: bool, b_fixed: bool) -> list[Layer]:
@@ -190,6 +208,7 @@ def product(site: Site, a: tuple[int, ...], b: tuple[int, ...], a_fixed: bool, b
     if a_fixed and not b_fixed:  # weights on the left: the same product, transposed
         a, b = (*b[:-2], b[-1], b[-2]), (*a[:-2], a[-1], a[-2])
     outer = _broadcast(site, a[:-2], b[:-2])
+    site.give((*outer, a[-2], b[-1]))
     copies = prod(b[:-2])
     dynamic = a_fixed == b_fixed
     if dynamic or copies > 1:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 # Where the data and the weights of a convolution or matrix product stand among the inputs.
-CONVOLUTIONS = {"Conv": (0, 1), "ConvInteger": (0, 1), "QLinearConv": (0, 3), "FusedConv": (0, 1)}
+CONVOLUTIONS = {"Conv": (0, 1), "ConvInteger": (0, 1), "QLinearConv": (0, 3)}
 PRODUCTS = {"MatMul": (0, 1), "MatMulInteger": (0, 1), "QLinearMatMul": (0, 3), "FusedMatMul": (0, 1)}
 RECURRENT = {"LSTM": 4, "GRU": 3, "RNN": 1}  # gates
-
-# Operators of com.microsoft that do the same as one of ours.
-MICROSOFT = ("FusedConv", "FusedMatMul")
 
 # Multiply-accumulates, but in a form that is not mapped: errors unless allowed.
 UNSUPPORTED = frozenset(
@@ -212,33 +209,18 @@ NO_MACS = frozenset(
 # Elementwise operators met in other domains, lower case.
 ELSEWHERE_NO_MACS = frozenset(
     [
-        "silu",
-        "swish",
-        "gelu",
-        "fastgelu",
-        "quickgelu",
         "biasgelu",
-        "biassplitgelu",
+        "fastgelu",
+        "gelu",
+        "hardswish",
+        "layernormalization",
+        "mish",
+        "quickgelu",
         "relu",
         "relu6",
-        "mish",
-        "hardswish",
-        "qlinearadd",
-        "qlinearmul",
-        "qlinearsigmoid",
-        "qlinearleakyrelu",
-        "qlinearsoftmax",
-        "qlinearaveragepool",
-        "qlinearglobalaveragepool",
-        "qlinearconcat",
-        "layernormalization",
-        "skiplayernormalization",
-        "simplifiedlayernormalization",
-        "skipsimplifiedlayernormalization",
-        "embedlayernormalization",
-        "rotaryembedding",
-        "dequantizelinear",
-        "quantizelinear",
+        "rmsnorm",
+        "silu",
+        "swish",
     ]
 )
 
