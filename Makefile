@@ -38,6 +38,7 @@ $(VENV)/.deps: locks/build.txt locks/all.txt | $(BIN)/python
 
 $(VENV)/.ready: $(VENV)/.deps pyproject.toml $(PLUGINS:%=%/pyproject.toml)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e . $(PLUGINS:%=-e %)
+	$(BIN)/cimopt plugins --prepare
 	@touch $@
 
 # --extra-index-url and friends are left out on purpose: a lock names no index or host.

@@ -25,7 +25,18 @@ def main(arguments: Sequence[str]) -> int:
         epilog="Write your own: copy plugins/_template of the repository; see docs/plugins.md.",
     )
     parser.add_argument("--json", action="store_true", help="machine-readable")
+    parser.add_argument(
+        "--prepare",
+        action="store_true",
+        help="run every evaluator once on a few designs, so that compiled kernels are cached before the first search",
+    )
     options = parser.parse_args(arguments)
+    if options.prepare:
+        from cimopt.prepare import prepare
+
+        for line in prepare():
+            sys.stdout.write(f"{line}\n")
+        return 0
     found = {group: plugins.installed(group) for group in plugins.GROUPS}
     if options.json:
         listed = {g: [vars(p) for p in entries] for g, entries in found.items()}

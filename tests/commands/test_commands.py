@@ -135,6 +135,13 @@ def test_plugins_lists_what_is_installed(cimopt, with_stranger):
     assert "tiled_published" in cimopt("plugins").stdout
 
 
+def test_prepare_runs_every_evaluator_once(cimopt):
+    done = cimopt("plugins", "--prepare")
+    assert done.returncode == 0, done.stderr
+    assert "prepared tiled_published on rram and sram" in done.stdout
+    assert "prepared tiled_physical on rram and sram" in done.stdout
+
+
 def test_a_strangers_plug_in_is_selectable_by_name(cimopt, with_stranger):
     done = cimopt(
         "search",
