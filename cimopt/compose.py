@@ -25,7 +25,7 @@ from cimopt import plugins
 
 CONF_MODULE = "cimopt.conf"
 # Sections a person may add keys to without Hydra's "+": their owners check the names.
-OPEN_SECTIONS = ("space.fix.", "space.rules.", "design.", "tracking.tags.", "objective.limits.")
+OPEN_SECTIONS = ("space.fix.", "space.rules.", "design.", "tracking.tags.", "objective.limits.", "study.store=")
 
 
 class PluginConfs(SearchPathPlugin):

@@ -17,6 +17,7 @@ from cimopt.types import fingerprint
 RUNNERS = ("auto", "serial", "ray")
 TRACKERS = ("mlflow", "none")
 CACHES = ("auto", "on", "off")
+STORES = ("full", "generation", "best")
 
 
 def _one_of(key: str, value: Any, allowed: tuple[str, ...]) -> None:
@@ -71,10 +72,14 @@ class TrackingConfig:
 
 @dataclass(frozen=True)
 class StudyConfig:
-    """The study's name and store."""
+    """The study's name, its store, and how much of every design it keeps."""
 
     name: str | None = None
     storage: str | None = None
+    store: str = "full"
+
+    def __post_init__(self) -> None:
+        _one_of("study.store", self.store, STORES)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -20,15 +20,16 @@ from cimopt import plugins
 from cimopt.assemble import Rooms, is_slow, make_evaluator, make_runner
 from cimopt.errors import InputError, StudyConflictError
 from cimopt.evaluators.wrappers import Direct, Guarded, Wrapper
-from cimopt.objectives import Scores
+from cimopt.ledger import Batch, CompactLedger, Ledger
 from cimopt.pareto import hypervolume, non_dominated
-from cimopt.samplers.archive import Archive
+from cimopt.report import summary
 from cimopt.samplers.asktell import AskTell
 from cimopt.samplers.generational import GenerationalSampler
 from cimopt.samplers.optuna_names import BatchAsked
-from cimopt.study import Batch, FolderLock, StoredStudy
+from cimopt.study import FolderLock, StoredStudy
 from cimopt.types import Metrics
 
+STORE = "cimopt_store"
 START_OF_BOX = 100  # feasible designs that set the hypervolume's reference
 
 
@@ -57,47 +58,6 @@ class Listener(Protocol):
 
 
 @dataclass
-class Ledger:
-    """Everything evaluated so far, in trial order."""
-
-    batches: list[Batch] = field(default_factory=list)
-
-    def add(self, batch: Batch) -> None:
-        self.batches.append(batch)
-
-    def merged(self) -> Batch | None:
-        """One batch of everything, sorted by trial number; None when empty."""
-        if not self.batches:
-            return None
-        if len(self.batches) > 1:
-            self.batches = [_concat(self.batches)]
-        return self.batches[0]
-
-    def archive(self, n_genes: int) -> Archive:
-        everything = self.merged()
-        if everything is None:
-            return Archive.empty(n_genes)
-        scores = everything.scores
-        violations = np.where(scores.errors, np.inf, scores.total_violation)
-        return Archive(everything.number, everything.genes, scores.values, violations)
-
-
-def _concat(batches: list[Batch]) -> Batch:
-    number = np.concatenate([b.number for b in batches])
-    order = np.argsort(number, kind="stable")
-    metrics = Metrics.concat([b.metrics for b in batches]).take(order)
-    keys = dict.fromkeys(k for b in batches for k in b.scores.violations)
-    violations = {
-        k: np.concatenate([b.scores.violations.get(k, np.zeros(len(b.number))) for b in batches])[order] for k in keys
-    }
-    scores = Scores(
-        np.concatenate([b.scores.values for b in batches])[order], violations,
-        np.concatenate([b.scores.errors for b in batches])[order],
-    )  # fmt: skip
-    return Batch(number[order], np.concatenate([b.genes for b in batches])[order], metrics, scores)
-
-
-@dataclass
 class SearchRun:
     """What a search leaves: every design's batch, the curves, the seconds, whether it was interrupted."""
 
@@ -119,10 +79,43 @@ def search(
             evaluator = make_evaluator(rooms, runner, launch_folder / "runs" / "cache")
             sampler = make_sampler(rooms)
             stored = StoredStudy(rooms, sampler, folder)
-            on_open(stored)
-            return _Search(rooms, stored, sampler, evaluator, listener, began).run()
+            try:
+                on_open(stored)
+                ledger = make_ledger(rooms, sampler, folder, stored)
+                return _Search(rooms, stored, sampler, evaluator, listener, began, ledger).run()
+            finally:
+                stored.close()
     finally:
         lock.release()
+
+
+def make_ledger(rooms: Rooms, sampler: BaseSampler, folder: Path, stored: StoredStudy) -> Ledger:
+    """The ledger of `study.store`; a study keeps the way it was begun with."""
+    store = rooms.config.study.store
+    begun = stored.noted(STORE) or "full"
+    if stored.study.user_attrs.get(STORE) is None and not stored.holds_trials():
+        stored.note(STORE, store)
+    elif begun != store:
+        raise StudyConflictError(f"this study was begun with study.store={begun}; it goes on only with that")
+    if store == "full":
+        return Ledger()
+    if isinstance(sampler, BatchAsked):
+        raise InputError(
+            f"study.store={store}: sampler '{rooms.config.sampler.name}' reads every trial; use study.store=full"
+        )
+    return CompactLedger(folder, _table_writer(rooms, sampler) if store == "generation" else None)
+
+
+def _table_writer(rooms: Rooms, sampler: GenerationalSampler | AskTell) -> Callable[[Path, Batch], None]:
+    """Writes one step's designs and metrics as a table."""
+
+    def write(path: Path, batch: Batch) -> None:
+        generational = isinstance(sampler, GenerationalSampler)
+        step = [sampler.slot_of(n)[0] if generational else n // sampler.batch for n in batch.number.tolist()]
+        designs = rooms.space.designs(batch.genes)
+        summary.write_trials(path, batch.number, np.array(step), designs, batch.metrics, batch.scores)
+
+    return write
 
 
 class Silent:
@@ -167,16 +160,17 @@ class _Search:
 
     def __init__(
         self, rooms: Rooms, stored: StoredStudy, sampler: GenerationalSampler | AskTell | BatchAsked, evaluator: Wrapper, listener: Listener,
-        began: float,
+        began: float, ledger: Ledger | None = None,
     ) -> None:  # fmt: skip
         self.rooms, self.stored, self.sampler = rooms, stored, sampler
         self.evaluator, self.listener = evaluator, listener
-        self.ledger, self.history = Ledger(), []
+        self.ledger, self.history = ledger or Ledger(), []
+        self.compact = isinstance(self.ledger, CompactLedger)
         self.began = began
         self.seconds = {"setup": time.perf_counter() - began, "sampling": 0.0, "evaluation": 0.0, "storage": 0.0}
         # An AskTell sampler numbers its designs itself, so its trials are written in batches.
         self.per_trial = isinstance(sampler, BatchAsked) or (
-            isinstance(sampler, GenerationalSampler) and is_slow(rooms.chain)
+            isinstance(sampler, GenerationalSampler) and is_slow(rooms.chain) and not self.compact
         )
 
     def run(self) -> SearchRun:
@@ -204,8 +198,10 @@ class _Search:
     def _load_finished(self) -> None:
         with _timed(self.seconds, "storage"):
             finished = self.stored.finished()
-        if finished is not None:
-            self.ledger.add(finished)
+            if self.compact:
+                self.ledger.resume(finished)
+            elif finished is not None:
+                self.ledger.add(finished)
 
     def _loop(self) -> None:
         if isinstance(self.sampler, AskTell):
@@ -296,8 +292,11 @@ class _Search:
         self.evaluator.on_result = lambda rows, metrics: self.listener.on_designs(len(rows))
         batch = self._evaluate(first + slots, genes[slots])
         with _timed(self.seconds, "storage"):
-            self.stored.add(batch)
-        self.ledger.add(batch)
+            if self.compact:
+                self.stored.add_best(self.ledger.keeps(batch))
+            else:
+                self.stored.add(batch)
+            self.ledger.add(batch)
         return len(slots)
 
     def _evaluate(self, number: np.ndarray, genes: np.ndarray) -> Batch:

@@ -8,8 +8,8 @@ its trials alone.
 from __future__ import annotations
 
 import fcntl
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +18,21 @@ import optuna
 from optuna.distributions import IntDistribution
 from optuna.samplers import BaseSampler
 from optuna.storages import InMemoryStorage, JournalStorage
-from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from cimopt.assemble import Rooms
 from cimopt.config import differences
-from cimopt.errors import InputError, StudyConflictError, masked
+from cimopt.errors import CimoptError, InputError, StudyConflictError, masked
+from cimopt.journal import RunJournal
+from cimopt.ledger import Batch
 from cimopt.objectives import Scores
+from cimopt.stores import created_once, driver_url, first_line, is_away, patiently, refuse_unsafe_sqlite
 from cimopt.types import Metrics
 
 IDENTITY = "cimopt"
 JOURNAL = "study.journal"
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Finished designs of one step: trial numbers (n,), genes (n, n_genes), their metrics and scores."""
-
-    number: np.ndarray
-    genes: np.ndarray
-    metrics: Metrics
-    scores: Scores
+NUMBER = "number"
+OPENING_S = 30.0  # how long a store that does not answer is waited for at the start
 
 
 class FolderLock:
@@ -66,18 +60,36 @@ class StoredStudy:
         """`folder` None keeps the study in memory (for benchmarks)."""
         self._rooms = rooms
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        config = rooms.config.study
-        if folder is None:
-            self.name, storage = "study", InMemoryStorage()
-        elif config.storage is None:
-            self.name, storage = config.name or "study", JournalStorage(JournalFileBackend(str(folder / JOURNAL)))
-        else:
-            self.name, storage = config.name or f"{rooms.config.label}-{rooms.identity_hash[:8]}", config.storage
-        self.study = _open(self.name, storage, sampler, len(rooms.objective.goals))
-        self._check_identity()
+        self._journal: RunJournal | None = None
+        self._shared: Any = None
+        self._lease: Any = None
+        self.study = self._open(sampler, folder)
+        try:
+            self._check_identity()
+        except CimoptError:
+            self.close()
+            raise
         self._distributions = {
             n: IntDistribution(0, int(k) - 1) for n, k in zip(rooms.space.names, rooms.space.n_choices, strict=True)
         }
+
+    def _open(self, sampler: BaseSampler, folder: Path | None) -> optuna.Study:
+        config, goals = self._rooms.config.study, len(self._rooms.objective.goals)
+        if config.storage is not None and folder is not None:
+            self.name = config.name or f"{self._rooms.config.label}-{self._rooms.identity_hash[:8]}"
+            self._shared, study, self._lease = _open_shared(self.name, config.storage, sampler, goals)
+            return study
+        if folder is None:
+            self.name, storage = "study", InMemoryStorage()
+        else:
+            self._journal = RunJournal(folder / JOURNAL)
+            self.name, storage = config.name or "study", JournalStorage(self._journal)
+        return _create(self.name, storage, sampler, goals)
+
+    def close(self) -> None:
+        """Give a shared store's lease back."""
+        if self._lease is not None:
+            self._lease.release()
 
     def _check_identity(self) -> None:
         known = self.study.user_attrs.get(IDENTITY)
@@ -99,10 +111,30 @@ class StoredStudy:
     def noted(self, key: str) -> Any:
         return self.study.user_attrs.get(key)
 
+    def holds_trials(self) -> bool:
+        return bool(self.study.get_trials(deepcopy=False))
+
     # ------------------------------------------------------------ writing
     def add(self, batch: Batch) -> None:
         """Write finished designs in one go (fast evaluators); numbers must continue the study's."""
-        self.study.add_trials([self._frozen(batch, i) for i in range(len(batch.number))])
+        trials = [self._frozen(batch, i) for i in range(len(batch.number))]
+        if self._shared is not None:
+            self._lease.check()
+            self._shared.insert(self.study._study_id, int(batch.number[0]), trials)
+        elif self._journal is not None:
+            with self._journal.together(self.study._storage._replay_result.log_number_read):
+                self.study.add_trials(trials)
+        else:
+            self.study.add_trials(trials)
+
+    def add_best(self, batch: Batch) -> None:
+        """Designs of a compact study (study.store): trials are numbered anew, the design's number is an attribute."""
+        if self._lease is not None:
+            self._lease.check()
+        for i in range(len(batch.number)):
+            trial = self._frozen(batch, i)
+            trial.set_user_attr(NUMBER, int(batch.number[i]))
+            self.study.add_trial(trial)
 
     def _frozen(self, batch: Batch, i: int) -> FrozenTrial:
         params = dict(zip(self._rooms.space.names, batch.genes[i].tolist(), strict=True))
@@ -145,6 +177,8 @@ class StoredStudy:
 
     def tell(self, trial: Trial, batch: Batch, i: int) -> None:
         """Finish one asked trial (slow evaluators, other samplers)."""
+        if self._lease is not None:
+            self._lease.check()
         for key, value in self._attributes(batch, i).items():
             trial.set_user_attr(key, value)
         if batch.scores.errors[i]:
@@ -159,6 +193,8 @@ class StoredStudy:
         """Everything the study already holds, in trial order; None when nothing is finished."""
         done = (TrialState.COMPLETE, TrialState.FAIL)
         trials = [t for t in self.study.get_trials(deepcopy=False) if t.state in done and t.params]
+        # A compact study may hold a design twice: its step was cut off, and done again on resume.
+        trials = list({_number(t): t for t in trials}.values())
         if not trials:
             return None
         genes = np.array([[t.params[name] for name in self._rooms.space.names] for t in trials], dtype=np.int64)
@@ -167,7 +203,7 @@ class StoredStudy:
         values = np.array([t.values if t.state == TrialState.COMPLETE else none for t in trials])
         errors = np.array([t.state == TrialState.FAIL for t in trials])
         scores = Scores(values, dict(metrics.violations), errors)
-        return Batch(np.array([t.number for t in trials]), genes.reshape(len(trials), -1), metrics, scores)
+        return Batch(np.array([_number(t) for t in trials]), genes.reshape(len(trials), -1), metrics, scores)
 
     def _metrics(self, trial: FrozenTrial) -> Metrics:
         values = {k: np.array([v], dtype=float) for k, v in trial.user_attrs.get("metrics", {}).items()}
@@ -189,14 +225,41 @@ def _amounts(scores: Scores, i: int) -> dict[str, float]:
     return amounts or {"none": 0.0}
 
 
-def _open(name: str, storage: Any, sampler: BaseSampler, n_goals: int) -> optuna.Study:
-    try:
-        return optuna.create_study(
-            study_name=name, storage=storage, sampler=sampler, directions=["minimize"] * n_goals, load_if_exists=True
-        )
-    except Exception as error:  # drivers raise their own kinds; a person needs the URL's key and the cause
-        if not isinstance(storage, str):
+def _number(trial: FrozenTrial) -> int:
+    return trial.user_attrs.get(NUMBER, trial.number)
+
+
+def _create(name: str, storage: Any, sampler: BaseSampler, n_goals: int) -> optuna.Study:
+    return optuna.create_study(
+        study_name=name, storage=storage, sampler=sampler, directions=["minimize"] * n_goals, load_if_exists=True
+    )
+
+
+def _open_shared(name: str, given: str, sampler: BaseSampler, n_goals: int) -> tuple[Any, optuna.Study, Any]:
+    """A database's storage, the study in it and the lease on it; tables are made by one process at a time."""
+    from cimopt.shared_store import Lease, PatientStorage
+
+    url = driver_url(given, "study.storage")
+    refuse_unsafe_sqlite(url, "study.storage", many_writers=False)
+
+    def attempt() -> tuple[Any, optuna.Study, Any]:
+        with created_once(url):
+            storage = PatientStorage(url)
+            lease = Lease(storage.engine, name)
+        try:
+            return storage, _create(name, storage, sampler, n_goals), lease
+        except BaseException:
+            lease.release()
             raise
+
+    until = time.monotonic() + OPENING_S
+    try:
+        return patiently(
+            attempt, what=f"study.storage={masked(given)}", passing=lambda e: time.monotonic() < until and is_away(e)
+        )
+    except CimoptError:
+        raise
+    except Exception as error:  # drivers raise their own kinds; a person needs the URL's key and the cause
         raise InputError(
-            f"study.storage={masked(storage)} cannot be opened: {type(error).__name__}: {masked(str(error))}"
+            f"study.storage={masked(given)} cannot be opened: {type(error).__name__}: {first_line(error)}"
         ) from None

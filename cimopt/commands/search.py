@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shlex
 import warnings
 from collections.abc import Sequence
@@ -9,23 +10,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from cimopt.assemble import Rooms, assemble, is_slow
 from cimopt.commands import hydra_app
 from cimopt.commands.progress import SearchProgress
 from cimopt.config import Config
-from cimopt.errors import InputError
+from cimopt.errors import InputError, masked
+from cimopt.ledger import PARTS
 from cimopt.loop import GenerationStats, SearchRun, search
 from cimopt.pareto import non_dominated
 from cimopt.report import plots, summary, tables
 from cimopt.report.html import write_report
 from cimopt.report.result import RESULT, plain, versions, write_json
 from cimopt.sequential import check_levels, level_config, start_design
+from cimopt.stores import refuse_unsafe_sqlite
 from cimopt.study import StoredStudy
 from cimopt.tracking import Tracker, flatten, make_tracker
 
 RUN_ID = "mlflow_run_id"
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -36,6 +41,7 @@ def job(config: DictConfig) -> float | None:
     """One study; returns the best score, so that any Hydra sweeper can drive it."""
     warnings.filterwarnings("ignore", module="optuna", category=FutureWarning)
     checked = hydra_app.checked(config)
+    _check_stores(checked)
     rooms = assemble(checked)
     folder, launch = hydra_app.output_folder(), hydra_app.launch_folder()
     if checked.search.name == "sequential":
@@ -44,7 +50,8 @@ def job(config: DictConfig) -> float | None:
             start_design(rooms.space, checked.search.start, checked.search.start_values),
         )
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.yaml").write_text(OmegaConf.to_yaml(config, resolve=True))
+    (folder / "config.yaml").write_text(masked(OmegaConf.to_yaml(config, resolve=True)))
+    _mask_hydras_files(folder)
     if checked.search.name == "sequential":
         result = _sequential(checked, rooms, folder, launch, *plan)
     else:
@@ -52,14 +59,42 @@ def job(config: DictConfig) -> float | None:
     return result["best"]["score"] if result["best"] else None
 
 
+def _check_stores(config: Config) -> None:
+    """Stores that would lose data are refused before anything is made."""
+    from hydra.core.hydra_config import HydraConfig
+
+    hydra = HydraConfig.get()
+    at_once = hydra.mode == RunMode.MULTIRUN and hydra.runtime.choices.get("hydra/launcher") != "basic"
+    for key, url in (("study.storage", config.study.storage), ("tracking.uri", config.tracking.uri)):
+        if url is not None:
+            refuse_unsafe_sqlite(url, key, many_writers=at_once)
+    if config.study.storage is not None and config.study.storage == config.tracking.uri:
+        raise InputError("study.storage and tracking.uri name one database; their tables clash, so give each its own")
+
+
+def _mask_hydras_files(folder: Path) -> None:
+    """Hydra writes the composed configuration beside a run, passwords included."""
+    for path in (folder / ".hydra").glob("*.yaml"):
+        text = path.read_text()
+        if masked(text) != text:
+            path.write_text(masked(text))
+
+
 def _study(rooms: Rooms, folder: Path, launch: Path, tags: dict[str, str]) -> dict[str, Any]:
     """One study from the first design to the printed table; returns what `result.json` holds."""
     tracking = rooms.config.tracking
     tracker = make_tracker(tracking.name, tracking.uri, tracking.experiment, launch)
     listener = _Listener(SearchProgress(rooms.config.label), tracker)
-    with listener.progress:
-        run = search(rooms, folder, launch, listener, lambda stored: _start_tracking(tracker, stored, rooms, tags))
-    result = _write(rooms, run, folder)
+    try:
+        with listener.progress:
+            run = search(rooms, folder, launch, listener, lambda stored: _start_tracking(tracker, stored, rooms, tags))
+        result = _write(rooms, run, folder)
+    except OSError as error:
+        if error.errno not in DISK_FULL:
+            raise
+        raise InputError(
+            f"no space is left for {folder} ({error.strerror}); free some and run the same command again: it continues"
+        ) from error
     _finish_tracking(tracker, result, run, folder, rooms.config.report.top)
     _show(result, run, folder, tracking.name != "none")
     return result
@@ -141,6 +176,7 @@ def _start_tracking(tracker: Tracker, stored: StoredStudy, rooms: Rooms, more: d
         "cimopt.seed": str(config.seed),
         "cimopt.config_hash": rooms.identity_hash,
         "cimopt.study": stored.name,
+        **_sweep_tag(),
         **{f"cimopt.version.{k}": v for k, v in _versions(rooms).items()},
         **{str(k): str(v) for k, v in config.tracking.tags.items()},
         **more,
@@ -149,6 +185,14 @@ def _start_tracking(tracker: Tracker, stored: StoredStudy, rooms: Rooms, more: d
     run_id = tracker.start(config.study.name or config.label, params, tags, stored.noted(RUN_ID))
     if run_id is not None:
         stored.note(RUN_ID, run_id)
+
+
+def _sweep_tag() -> dict[str, str]:
+    """Runs of one sweep share this tag: the MLflow UI groups by it."""
+    from hydra.core.hydra_config import HydraConfig
+
+    hydra = HydraConfig.get()
+    return {"cimopt.sweep": Path(hydra.sweep.dir).name} if hydra.mode == RunMode.MULTIRUN else {}
 
 
 def _versions(rooms: Rooms) -> dict[str, str]:
@@ -171,16 +215,16 @@ def _write(rooms: Rooms, run: SearchRun, folder: Path) -> dict[str, Any]:
 
 
 def _fill(result: dict[str, Any], rooms: Rooms, run: SearchRun, folder: Path) -> None:
-    everything = run.ledger.merged()
-    scores = everything.scores
+    everything, detailed = run.ledger.merged(), run.ledger.detailed()
+    scores = detailed.scores
     rows = summary.best_rows(scores, rooms.config.report.top)
     result["top"] = _entries(rooms, run, rows)
-    feasible = int(scores.feasible.sum())
+    feasible = int(everything.scores.feasible.sum())
     result |= {
         "best": result["top"][0] if result["top"] else None,
         "n_evaluated": len(np.unique(everything.genes, axis=0)),
         "n_feasible": feasible,
-        "n_failed": int(scores.errors.sum()),
+        "n_failed": int(everything.scores.errors.sum()),
     }
     if not run.interrupted:
         result["status"] = "ok" if feasible else "infeasible"
@@ -188,15 +232,18 @@ def _fill(result: dict[str, Any], rooms: Rooms, run: SearchRun, folder: Path) ->
         result |= _front(rooms, run)
     if not feasible and rows.size:
         result["binding_constraint"] = summary.binding_constraint(scores, int(rows[0]))
+    if rooms.config.study.store == "generation":
+        summary.join_trials(sorted((folder / PARTS).glob("part-*.parquet")), folder / summary.TRIALS)
+        return
     sizes = np.cumsum([0, *_sizes(run)])
-    generation = np.searchsorted(sizes, everything.number, side="right") - 1
-    designs = rooms.space.designs(everything.genes)
-    summary.write_trials(folder / summary.TRIALS, everything.number, generation, designs, everything.metrics, scores)
+    generation = np.searchsorted(sizes, detailed.number, side="right") - 1
+    designs = rooms.space.designs(detailed.genes)
+    summary.write_trials(folder / summary.TRIALS, detailed.number, generation, designs, detailed.metrics, scores)
 
 
 def _front(rooms: Rooms, run: SearchRun) -> dict[str, Any]:
     """The non-dominated feasible designs, sorted by the first goal."""
-    scores = run.ledger.merged().scores
+    scores = run.ledger.detailed().scores
     rows = np.flatnonzero(scores.feasible)
     front = rows[non_dominated(scores.values[rows])] if rows.size else rows
     return {
@@ -214,7 +261,7 @@ def _sizes(run: SearchRun) -> list[int]:
 
 def _entries(rooms: Rooms, run: SearchRun, rows: np.ndarray) -> list[dict[str, Any]]:
     """The chosen designs; a fast model is asked again, for the limits that trials do not store."""
-    everything = run.ledger.merged()
+    everything = run.ledger.detailed()
     designs = rooms.space.designs(everything.genes[rows])
     metrics = everything.metrics.take(rows)
     if rows.size and not is_slow(rooms.chain):
@@ -224,7 +271,7 @@ def _entries(rooms: Rooms, run: SearchRun, rows: np.ndarray) -> list[dict[str, A
 
 
 def _plots(rooms: Rooms, run: SearchRun, folder: Path) -> list[Path]:
-    everything = run.ledger.merged()
+    everything = run.ledger.detailed()
     if not rooms.config.report.plots or everything is None or not run.history:
         return []
     unit = rooms.objective.unit(len(rooms.workloads))
@@ -244,7 +291,7 @@ def _command(folder: Path) -> str:
     from hydra.core.hydra_config import HydraConfig
 
     overrides = " ".join(shlex.quote(o.removeprefix("++")) for o in HydraConfig.get().overrides.task)
-    return f"cimopt search {overrides}".strip()
+    return masked(f"cimopt search {overrides}".strip())
 
 
 def _finish_tracking(tracker: Tracker, result: dict[str, Any], run: SearchRun, folder: Path, top: int) -> None:

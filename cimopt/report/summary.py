@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,19 @@ def write_trials(
         else:
             columns |= {f"{name}.{w}": _nullable(values[:, k]) for k, w in enumerate(metrics.workloads)}
     pq.write_table(pa.table(columns), path)
+
+
+def join_trials(parts: Sequence[Path], path: Path) -> None:
+    """Tables of a study's steps as one file, held one at a time; a column that a step lacks is null there."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.unify_schemas([pq.read_schema(part) for part in parts])
+    with pq.ParquetWriter(path, schema) as writer:
+        for part in parts:
+            table = pq.read_table(part)
+            columns = [table[f.name] if f.name in table.column_names else pa.nulls(len(table), f.type) for f in schema]
+            writer.write_table(pa.table(columns, schema=schema))
 
 
 def metrics_state(metrics: Metrics, scores: Any, i: int) -> str:

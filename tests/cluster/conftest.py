@@ -1,0 +1,31 @@
+"""Services for these tests: a PostgreSQL per session, a slow model whose calls are counted."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+
+
+def script(name: str):
+    """A module of scripts/, which is no package."""
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A server on loopback; stopped at the end of the session."""
+    module = script("soak_postgres")
+    reason = module.why_not()
+    if reason:
+        pytest.skip(f"{reason} (scripts/ci_services.sh installs it)")
+    with module.Postgres() as server:
+        yield server
