@@ -34,6 +34,8 @@ def read_text(path: Path, kind: str) -> str:
     """Text of a file of bounded size (a byte order mark is dropped); faults are `InputError`s."""
     try:
         size = path.stat().st_size
+        if not path.is_file():  # a device or a pipe may never end
+            raise InputError(f"{kind} '{path}' cannot be read: it is no regular file")
         if size > MAX_BYTES:
             raise InputError(f"{kind} '{path}' has {size:,} bytes; at most {MAX_BYTES:,} are read")
         return path.read_text(encoding="utf-8-sig")

@@ -1,5 +1,6 @@
 """Timeloop, ZigZag and SCALE-Sim files: lists of layers, strict where they are ours to check."""
 
+import os
 import time
 
 import pytest
@@ -144,6 +145,14 @@ def test_zigzag_convolution(read_text):
     layer = only(read_text("net.yaml", zigzag()))
     assert (layer.out_map, layer.kernel, layer.stride, layer.dilation) == ((10, 20), (3, 5), (1, 2), (3, 1))
     assert (layer.batch, layer.macs) == (2, 2 * 8 * 3 * 15 * 200)
+
+
+def test_zigzag_padding_keeps_its_sides(read_text):
+    stated = zigzag(pr_loop_dims="[IX, IY]", padding="[[3, 2], [1, 0]]")
+    assert only(read_text("net.yaml", stated)).padding == (1, 3, 0, 2)
+    for faulty in ("[[3, 2]]", "[[3, 2], [1, -1]]", "[[3, 2], 1]"):
+        with pytest.raises(InputError, match=r"layer 0 \(line 1\): padding"):
+            read_text("net.yaml", zigzag(pr_loop_dims="[IX, IY]", padding=faulty))
 
 
 def test_zigzag_groups_products_and_what_has_no_macs(read_text):
@@ -335,6 +344,14 @@ def test_saved_pytorch_files_are_refused(read_text):
     for name in ("net.pt", "net.pth", "net.pt2"):
         with pytest.raises(InputError, match="saved PyTorch files are not opened"):
             read_text(name, b"\x80\x04")
+
+
+@pytest.mark.parametrize("suffix", [".yaml", ".csv", ".onnx"])
+def test_pipes_and_devices_are_not_read(tmp_path, suffix):
+    """They may never end."""
+    os.mkfifo(tmp_path / f"net{suffix}")
+    with pytest.raises(InputError, match="no regular file"):
+        import_file(tmp_path / f"net{suffix}")
 
 
 HOSTILE = {

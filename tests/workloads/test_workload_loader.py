@@ -1,6 +1,7 @@
 """Strict loading: each fault is one sentence naming the file, the layer and the key."""
 
 import time
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -177,6 +178,12 @@ def test_one_zoo_network_loads_in_well_under_50_ms():
         return time.perf_counter() - start
 
     assert min(seconds() for _ in range(5)) < 0.05
+
+
+def test_the_example_of_the_guide_loads(load_text):
+    guide = (Path(__file__).resolve().parents[2] / "docs" / "workloads.md").read_text()
+    example = guide.split("```yaml\n")[1].split("```")[0]
+    assert load_text(example).n_layers == 2
 
 
 def test_table_ends_in_the_totals():

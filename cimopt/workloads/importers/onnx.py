@@ -75,7 +75,8 @@ def read(path: Path, options: Options) -> Imported:
 
 
 def _opsets(model: Any) -> dict[str, int]:
-    return {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
+    """Version of each operator set; files older than the field itself are of version 1."""
+    return {"": 1} | {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
 
 
 def _declared(graph: Any) -> dict[str, Any]:

@@ -23,8 +23,11 @@ def load_model(path: Path) -> Any:
     except ImportError:
         raise MissingExtraError("reading ONNX models", "onnx") from None
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"ONNX model '{path}' has {path.stat().st_size:,} bytes; at most {MAX_BYTES:,} are read")
+        size = path.stat().st_size
+        if not path.is_file():  # a device or a pipe may never end
+            raise InputError(f"ONNX model '{path}' cannot be read: it is no regular file")
+        if size > MAX_BYTES:
+            raise InputError(f"ONNX model '{path}' has {size:,} bytes; at most {MAX_BYTES:,} are read")
         content = path.read_bytes()
     except FileNotFoundError:
         raise InputError(f"no ONNX model '{path}' (relative paths start at {Path.cwd()})") from None

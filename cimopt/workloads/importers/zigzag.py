@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from cimopt.errors import InputError, unknown_name
@@ -109,7 +110,25 @@ def _layer(entry: Mapping, name: str, spot: str, options: Options) -> Layer:
         batch=("b",),
     )
     dynamic = name in options.dynamic or _both_move(entry, weights)
-    return layer_of(nest, name, spot, dynamic=dynamic)
+    layer = layer_of(nest, name, spot, dynamic=dynamic)
+    return replace(layer, padding=_padding(entry, spot))
+
+
+def _padding(entry: Mapping, spot: str) -> tuple[int, int, int, int]:
+    """(top, left, bottom, right) from one (begin, end) pair per dimension of `pr_loop_dims`; MACs do not need it."""
+    pairs, dims = entry.get("padding"), entry.get("pr_loop_dims")
+    if pairs is None:
+        return (0, 0, 0, 0)
+    named = isinstance(dims, list) and all(isinstance(d, str) for d in dims) and len(dims) <= 2
+    if not named or not isinstance(pairs, list) or len(pairs) != len(dims):
+        raise InputError(f"{spot}: padding needs one [begin, end] per dimension of pr_loop_dims")
+    sides = {"y": (0, 0), "x": (0, 0)}
+    for dim, pair in zip(dims, pairs, strict=True):
+        good = isinstance(pair, list) and len(pair) == 2 and all(type(p) is int and 0 <= p < MAX_SIZE for p in pair)
+        if not good:
+            raise InputError(f"{spot}: padding of {short(dim)} is {short(pair)}; two whole numbers >= 0 are needed")
+        sides["y" if "y" in dim.lower() else "x"] = tuple(pair)
+    return (sides["y"][0], sides["x"][0], sides["y"][1], sides["x"][1])
 
 
 def _inner_of(window: Window, inner: Mapping[str, Window]) -> str:
