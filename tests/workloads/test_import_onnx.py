@@ -284,6 +284,16 @@ def test_a_graph_input_called_like_weights_is_taken_as_such_and_said(model, read
         read_model(built, weights=("kk",))
 
 
+def test_kernels_as_graph_inputs_are_weights_and_computed_ones_are_not(model, read_model):
+    """Old files list all weights as inputs; a kernel made of activations is no stationary weight."""
+    listed = model().input("x", 1, 3, 8, 8).input("k", 4, 3, 3, 3).node("Conv", "x k", "y")
+    imported = read_model(listed)
+    assert (imported.workload.weights, len(imported.notes)) == (108, 1)
+    made = model().input("x", 1, 3, 8, 8).input("k", 4, 3, 3, 3).node("Relu", "k", "r").node("Conv", "x r", "y")
+    layer = only(read_model(made))
+    assert (layer.dynamic, layer.macs) == (True, 108 * 36)
+
+
 @pytest.mark.parametrize(
     ("equation", "a", "b", "groups", "macs"),
     [

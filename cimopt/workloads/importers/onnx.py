@@ -16,7 +16,7 @@ from cimopt.errors import InputError, unknown_name
 from cimopt.types import Layer, Workload
 from cimopt.workloads.importers.onnx_file import MAX_NODES, inlined, load_model, makers_of
 from cimopt.workloads.importers.onnx_layers import Site, converter
-from cimopt.workloads.importers.onnx_names import ELSEWHERE_NO_MACS, NO_MACS, UNSUPPORTED
+from cimopt.workloads.importers.onnx_names import ELSEWHERE_NO_MACS, NO_MACS, UNSUPPORTED, WEIGHT_AT
 from cimopt.workloads.importers.onnx_plain import SCALED, plain
 from cimopt.workloads.importers.onnx_shapes import Tensors, add_initialiser, infer_outputs, safe_external, spot_of
 from cimopt.workloads.importers.options import MAX_SIZE, Imported, Names, Options, counted
@@ -184,9 +184,10 @@ def _weights_among(walk: _Walk, inputs: list[Any], graph: Any) -> None:
             uses.setdefault(name, []).append((node, i))
     for value in inputs[1:]:
         used = uses.get(value.name, [])
-        right = used and all(i == 1 and n.op_type in ("MatMul", "Gemm", "Conv") for n, i in used)
+        right = used and all(i == WEIGHT_AT.get(n.op_type) for n, i in used)
         matrix = len(walk.tensors.dims(value.name) or ()) == 2 and _WEIGHT_NAME.search(value.name)
-        if right and value.name not in walk.tensors.constants and (matrix or all(n.op_type == "Conv" for n, _ in used)):
+        kernel = all(n.op_type not in ("MatMul", "Gemm", "MatMulInteger", "QLinearMatMul") for n, _ in used)
+        if right and value.name not in walk.tensors.constants and (matrix or kernel):
             walk.tensors.constants.add(value.name)
             _note(walk, f"graph input '{value.name[:120]}' is taken as stationary weights")
 

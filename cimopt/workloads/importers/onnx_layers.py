@@ -92,6 +92,7 @@ def convolution(site: Site) -> list[Layer]:
         site.layer(
             kind="conv", in_channels=data[1], out_channels=weight[0], kernel=_two(kernel), stride=_two(stride),
             padding=_frame(pads), dilation=_two(dilation), groups=groups, out_map=_two(counts), batch=data[0],
+            dynamic=not site.is_constant(CONVOLUTIONS[site.node.op_type][1]),
         )
     ]  # fmt: skip
 
@@ -109,14 +110,10 @@ def transposed(site: Site) -> list[Layer]:
     products = weight[1] * groups * prod(weight[2:])
     return [
         site.layer(
-            kind="conv",
-            in_channels=data[1],
-            out_channels=products,
-            groups=groups,
-            out_map=_two(data[2:]),
-            batch=data[0],
+            kind="conv", in_channels=data[1], out_channels=products, groups=groups, out_map=_two(data[2:]),
+            batch=data[0], dynamic=not site.is_constant(1),
         )
-    ]
+    ]  # fmt: skip
 
 
 def _sides(site: Site, data: tuple[int, ...], weight: tuple[int, ...]) -> int:

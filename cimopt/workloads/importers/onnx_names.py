@@ -5,6 +5,12 @@ from __future__ import annotations
 # Where the data and the weights of a convolution or matrix product stand among the inputs.
 CONVOLUTIONS = {"Conv": (0, 1), "ConvInteger": (0, 1), "QLinearConv": (0, 3)}
 PRODUCTS = {"MatMul": (0, 1), "MatMulInteger": (0, 1), "QLinearMatMul": (0, 3), "FusedMatMul": (0, 1)}
+# The input that holds stationary weights, where it is not an activation.
+WEIGHT_AT = {
+    **{operator: places[1] for operator, places in (CONVOLUTIONS | PRODUCTS).items()},
+    "ConvTranspose": 1,
+    "Gemm": 1,
+}
 RECURRENT = {"LSTM": 4, "GRU": 3, "RNN": 1}  # gates
 
 # Multiply-accumulates, but in a form that is not mapped: errors unless allowed.
