@@ -25,11 +25,13 @@ import functools
 import inspect
 from abc import ABC
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from cimopt.errors import ContractError, unknown_name
+from cimopt.evaluators import stage_cache
 from cimopt.evaluators.stages import Stage, StageRows, StageTable
 from cimopt.types import DETAILS, Designs, Metrics, Workload
 
@@ -54,6 +56,10 @@ class Evaluator(ABC):
     requires: ClassVar[tuple[str, ...]] = ()
     provides: ClassVar[tuple[str, ...]] = ()
     stages: ClassVar[tuple[Stage, ...]] = ()
+    # Large stage tables are kept on disk (see `stage_cache`) when this is set; `computes_with` names packages whose
+    # files also decide the rows.
+    keep_stages: ClassVar[bool] = False
+    computes_with: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -90,7 +96,26 @@ class Evaluator(ABC):
     def run_stages(self, designs: Designs, workloads: Workloads) -> dict[str, StageRows]:
         """Every declared stage for this batch; known combinations are looked up, new ones computed."""
         tables = self._stage_tables(designs, workloads)
-        return {stage.name: self._run_stage(stage, tables[stage.name], designs, workloads) for stage in self.stages}
+        rows = {stage.name: self._run_stage(stage, tables[stage.name], designs, workloads) for stage in self.stages}
+        for stage in self.stages if self.keep_stages else ():
+            if tables[stage.name].unsaved >= stage_cache.SAVE_ROWS:
+                tables[stage.name].save(self._stage_path(stage, designs, workloads))
+        return rows
+
+    def _stage_path(self, stage: Stage, designs: Designs, workloads: Workloads) -> Path:
+        """The file that keeps one stage's table: everything that decides its rows is in its name."""
+        return stage_cache.path_of(
+            {
+                "evaluator": self.name,
+                "version": self.version,
+                "settings": self.cache_key(),
+                "stage": stage.name,
+                "reads": stage.reads,
+                "parameters": designs.parameters.fingerprint,
+                "workloads": [w.fingerprint for w in workloads],
+                "code": stage_cache.code_of(type(self), self.computes_with),
+            }
+        )
 
     def _run_stage(self, stage: Stage, table: StageTable, designs: Designs, workloads: Workloads) -> StageRows:
         method = getattr(self, f"stage_{stage.name}")
@@ -102,6 +127,8 @@ class Evaluator(ABC):
         if key not in known:
             known.clear()  # one space and one set of workloads at a time bounds the memory
             known[key] = {stage.name: StageTable(stage, designs.parameters) for stage in self.stages}
+            for stage in self.stages if self.keep_stages else ():
+                known[key][stage.name].load(self._stage_path(stage, designs, workloads))
         return known[key]
 
     def __getstate__(self) -> dict[str, Any]:

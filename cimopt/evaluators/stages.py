@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from cimopt.errors import ContractError
+from cimopt.evaluators import stage_cache
 from cimopt.types import Designs, ParameterSet
 
 # A direct-address index of 64 Mi entries is 256 MiB of int32; larger products are sorted instead.
@@ -66,7 +68,9 @@ class StageTable:
         self.size = int(np.prod(sizes, dtype=object)) if len(sizes) else 1
         self._row_of_key = np.full(self.size, -1, dtype=np.int32) if self.size <= MAX_INDEX else None
         self._arrays: dict[str, np.ndarray] = {}
+        self._row_keys: list[np.ndarray] = []
         self._used = 0
+        self._kept = 0  # rows that are on disk
 
     def rows(self, designs: Designs, compute: Callable[[Designs], dict[str, np.ndarray]]) -> StageRows:
         """Row numbers for the batch, after computing the combinations not seen before."""
@@ -80,8 +84,29 @@ class StageTable:
             new_keys, first = np.unique(keys[missing], return_index=True)
             self._append(self._checked(compute(designs.take(missing[first])), len(first)), len(first))
             self._row_of_key[new_keys] = np.arange(self._used - len(first), self._used, dtype=np.int32)
+            self._row_keys.append(new_keys)
             rows = self._row_of_key[keys]
         return StageRows(rows, {k: a[: self._used] for k, a in self._arrays.items()})
+
+    @property
+    def unsaved(self) -> int:
+        """Rows computed since the table was read or saved."""
+        return self._used - self._kept
+
+    def load(self, path: Path) -> None:
+        """Take in rows that an earlier process kept."""
+        found = stage_cache.read(path) if self._row_of_key is not None else None
+        if found is None or (len(found[0]) and found[0].max() >= self.size):
+            return
+        keys, arrays = found
+        self._append(arrays, len(keys))
+        self._row_of_key[keys] = np.arange(len(keys), dtype=np.int32)
+        self._row_keys, self._kept = [keys], len(keys)
+
+    def save(self, path: Path) -> None:
+        """Keep every row for later processes."""
+        stage_cache.write(path, np.concatenate(self._row_keys), {k: a[: self._used] for k, a in self._arrays.items()})
+        self._kept = self._used
 
     def _keys(self, genes: np.ndarray) -> np.ndarray:
         keys = np.zeros(len(genes), dtype=np.int64)

@@ -250,3 +250,60 @@ def test_spread_keeps_order_and_retries_lost_chunks_singly():
         metrics = Spread(Area(), runner, chunk=5).evaluate(every(), NETS)
     assert runner.lost == 1
     assert np.array_equal(metrics.values["area_mm2"], every()["a"] * every()["b"])
+
+
+class Kept(Staged):
+    name, keep_stages = "kept", True
+
+
+def test_large_stage_tables_are_kept_on_disk(tmp_path, monkeypatch):
+    from cimopt.evaluators import stage_cache
+
+    monkeypatch.setenv("CIMOPT_CACHE", str(tmp_path))
+    monkeypatch.setattr(stage_cache, "SAVE_ROWS", 4)
+    first = Kept()
+    metrics = first.evaluate(every(), NETS)
+    assert first.computed == [1, 2, 3, 4]
+    files = sorted(p.name.split("-")[1] for p in (tmp_path / "stages").glob("*.npz"))
+    assert files == ["rows"], "three columns are below the limit, four rows are not"
+    later = Kept()
+    assert np.array_equal(later.evaluate(every(), NETS).values["x"], metrics.values["x"])
+    assert later.computed == [], "a later process finds the rows"
+    part = Kept()
+    part.evaluate(every().take(slice(0, 2)), NETS)
+    assert part.computed == []
+
+
+def test_kept_tables_follow_code_and_version(tmp_path, monkeypatch):
+    from cimopt.evaluators import stage_cache
+
+    class Newer(Kept):
+        version = "2"
+
+    monkeypatch.setenv("CIMOPT_CACHE", str(tmp_path))
+    monkeypatch.setattr(stage_cache, "SAVE_ROWS", 4)
+    Kept().evaluate(every(), NETS)
+    newer = Newer()
+    newer.evaluate(every(), NETS)
+    assert newer.computed == [1, 2, 3, 4]
+    monkeypatch.setattr(stage_cache, "code_of", lambda *_: "edited")
+    edited = Kept()
+    edited.evaluate(every(), NETS)
+    assert edited.computed == [1, 2, 3, 4]
+
+
+def test_a_broken_or_unwritable_cache_is_no_error(tmp_path, monkeypatch):
+    from cimopt.evaluators import stage_cache
+
+    monkeypatch.setenv("CIMOPT_CACHE", str(tmp_path))
+    monkeypatch.setattr(stage_cache, "SAVE_ROWS", 4)
+    Kept().evaluate(every(), NETS)
+    for path in (tmp_path / "stages").iterdir():
+        path.write_bytes(path.read_bytes()[:40])
+    torn = Kept()
+    torn.evaluate(every(), NETS)
+    assert torn.computed == [1, 2, 3, 4]
+    blocked = tmp_path / "a_file"
+    blocked.touch()
+    monkeypatch.setenv("CIMOPT_CACHE", str(blocked))
+    Kept().evaluate(every(), NETS)

@@ -35,6 +35,8 @@ class TiledEvaluator(Evaluator):
 
     name = "tiled_published"
     version = "1"
+    keep_stages = True
+    computes_with = ("cimopt_components",)
     requires = ("memory", "v_op", "t_cycle_ns", *STRUCTURE, "glb_mb", "node_nm")
     provides = (
         "energy_j", "latency_s", "area_mm2", "utilization", "throughput_ips", "cycles", "tops", "tops_per_w",
