@@ -50,7 +50,7 @@ def run(store: str, designs: int, storage: str | None, results: multiprocessing.
     generations = max((designs - POPULATION) // (4 * POPULATION), 1)
     phase = f"{{generations: {generations}, p_c: 1.0, eta_c: 3, p_m: 1.0, eta_m: 3}}"
     overrides = [
-        "space=rram", "tracking=none", "runner=serial", f"study.store={store}", f"sampler.settings.population={POPULATION}",
+        "space=rram", "evaluator=tiled_published", "tracking=none", "runner=serial", f"study.store={store}", f"sampler.settings.population={POPULATION}",
         f"sampler.settings.phases=[{','.join([phase] * 4)}]",
     ]  # fmt: skip
     if storage:

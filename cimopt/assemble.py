@@ -20,6 +20,7 @@ from cimopt.objectives import Objective
 from cimopt.runners.auto import AutoRunner
 from cimopt.runners.base import Function, Runner
 from cimopt.runners.ray import RayRunner
+from cimopt.runners.ray_setup import Resources
 from cimopt.runners.serial import SerialRunner
 from cimopt.space import SearchSpace
 from cimopt.types import Designs, Metrics, ParameterSet, Workload, fingerprint
@@ -133,8 +134,10 @@ def make_runner(config: Config, size: Callable[[Any], int] = lambda item: len(it
 
     def ray() -> RayRunner:
         return RayRunner(
-            runner.workers, address=runner.address, max_retries=runner.max_retries, timeout_s=runner.timeout_s
-        )
+            runner.workers, address=runner.address, max_retries=runner.max_retries, timeout_s=runner.timeout_s,
+            reissue_factor=runner.reissue_factor, size=size,
+            resources=Resources(runner.num_cpus, runner.num_gpus, runner.memory),
+        )  # fmt: skip
 
     if runner.name == "ray" or (runner.name == "auto" and runner.address):
         return ray()
@@ -157,7 +160,8 @@ def is_slow(chain: Chain) -> bool:
 def make_evaluator(rooms: Rooms, runner: Runner, cache_folder: Path | None) -> Wrapper:
     """The evaluator the loop calls: spread over the runner, cached when slow. Starts the runner."""
     runner.start(rooms.recipe)
-    spread = Spread(rooms.chain, runner, rooms.config.runner.chunk or (None if _parallel(runner) else _WHOLE))
+    chunk = rooms.config.runner.chunk or (None if _parallel(runner) else _WHOLE)
+    spread = Spread(rooms.chain, runner, chunk, probe=is_slow(rooms.chain))
     wanted = rooms.config.runner.cache
     if wanted == "on" or (wanted == "auto" and is_slow(rooms.chain)):
         return Cached(spread, cache_folder)

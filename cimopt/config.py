@@ -46,6 +46,10 @@ class RunnerConfig:
     chunk: int | None = None
     max_retries: int = 1
     timeout_s: float | None = None
+    reissue_factor: float | None = None
+    num_cpus: float = 1
+    num_gpus: float = 0
+    memory: int | None = None
     cache: str = "auto"
 
     def __post_init__(self) -> None:
@@ -55,6 +59,9 @@ class RunnerConfig:
             _whole(f"runner.{key}", getattr(self, key), low, optional=key != "max_retries")
         if self.timeout_s is not None and not _positive(self.timeout_s):
             raise InputError(f"runner.timeout_s={self.timeout_s!r} must be a number of seconds > 0, or null")
+        factor = self.reissue_factor
+        if factor is not None and not (_positive(factor) and factor >= 1):
+            raise InputError(f"runner.reissue_factor={factor!r} must be a number >= 1, or null")
 
 
 @dataclass(frozen=True)

@@ -221,16 +221,26 @@ class Spread(Wrapper):
 
     streams = True
 
-    def __init__(self, inner: Evaluator, runner: Any, chunk: int | None = None) -> None:
+    def __init__(self, inner: Evaluator, runner: Any, chunk: int | None = None, *, probe: bool = False) -> None:
+        """`probe`: as long as the cost is unknown, single designs go first (for models that take one at a time)."""
         super().__init__(inner)
-        self._runner, self._fixed_chunk = runner, chunk
+        self._runner, self._fixed_chunk, self._probe = runner, chunk, probe
         self._cost_s: float | None = None
 
     def evaluate(self, designs: Designs, workloads: Workloads, detail: str = "totals") -> Metrics:
         rows = np.arange(len(designs))
-        parts = self._run(designs, self._split(rows), detail, names(workloads))
+        first = self._n_probes(len(rows))
+        parts = self._run(designs, [rows[k : k + 1] for k in range(first)], detail, names(workloads)) if first else []
+        if first < len(rows):
+            parts += self._run(designs, self._split(rows[first:]), detail, names(workloads))
         order = np.concatenate([r for r, _ in parts])
         return Metrics.concat([m for _, m in parts]).take(np.argsort(order, kind="stable"))
+
+    def _n_probes(self, n: int) -> int:
+        """A first batch of unknown cost could be hours in a few chunks, with nothing saved on the way."""
+        if not self._probe or self._fixed_chunk or self._cost_s is not None:
+            return 0
+        return min(n, max(2, self._runner.workers))
 
     def _split(self, rows: np.ndarray) -> list[np.ndarray]:
         size = self._fixed_chunk or self._chunk(len(rows))
@@ -256,7 +266,9 @@ class Spread(Wrapper):
                     continue
                 result = (Metrics.failed([result.reason], workloads), 0.0)
             metrics, seconds = result
-            self._cost_s = seconds / len(rows)
+            if seconds:  # half old, half new: one odd chunk must not turn the size
+                cost = seconds / len(rows)
+                self._cost_s = cost if self._cost_s is None else 0.5 * (self._cost_s + cost)
             done.append((rows, metrics))
             self.on_result(rows, metrics)
         return done + (self._run(designs, again, detail, workloads) if again else [])

@@ -17,7 +17,7 @@ from cimopt.errors import InputError, StudyConflictError
 from cimopt.shared_store import Lease, PatientStorage
 from cimopt.stores import driver_url, network_file_system, refuse_unsafe_sqlite
 
-QUIET = ("tracking=none", "runner=serial", "report.plots=false")
+QUIET = ("evaluator=tiled_published", "tracking=none", "runner=serial", "report.plots=false")
 
 
 def test_plain_postgresql_url_names_the_installed_driver():

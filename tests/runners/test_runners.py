@@ -1,8 +1,10 @@
 """Every runner passes the kit; Ray's workers may die, hang or not be reachable."""
 
 import os
+import sys
 import threading
 import time
+import types
 
 import pytest
 
@@ -10,6 +12,7 @@ from cimopt.errors import InputError
 from cimopt.runners.auto import RAY_PAYS_S, AutoRunner
 from cimopt.runners.base import WorkerFailure
 from cimopt.runners.ray import RayRunner
+from cimopt.runners.ray_setup import Resources
 from cimopt.runners.serial import SerialRunner
 from cimopt.testing import RunnerContract
 
@@ -157,3 +160,165 @@ def test_an_initialised_ray_is_left_running(one_ray):
     runner.start(lambda: lambda item: item)
     runner.close()
     assert one_ray.is_initialized()
+
+
+# ------------------------------------------------------------ limits, stragglers, resources
+def test_a_chunks_limit_grows_with_its_designs():
+    def make():
+        def work(item):
+            time.sleep(1.2)
+            return item
+
+        return work
+
+    with RayRunner(2, timeout_s=0.5, size=lambda item: item) as runner:
+        runner.start(make)
+        got = dict(runner.map([8, 1]))
+    assert got == {0: 8, 1: WorkerFailure("no answer within 0.5 s")}
+
+
+def test_after_a_timeout_a_chunks_designs_are_tried_singly():
+    """One design that hangs costs itself, not its chunk."""
+    from cimopt.evaluators.wrappers import Spread
+
+    spread = Spread(*_chunks_of_a_hanging_model(), chunk=4)
+    with spread._runner as runner:
+        runner.start(_Recipe())
+        told = []
+        spread.on_result = lambda rows, metrics: told.extend(rows.tolist())
+        metrics = spread.evaluate(_designs(8), (_workload(),))
+    assert sorted(told) == list(range(8)), "each design is told once"
+    assert [metrics.outcome(i).state for i in range(8)] == ["ok"] * 5 + ["error"] + ["ok"] * 2
+    assert metrics.outcome(5).reason == "no answer within 1 s"
+
+
+def _workload():
+    from cimopt.types import Layer, Workload
+
+    return Workload("w", (Layer("a", "linear", 4, 4),))
+
+
+def _parameters():
+    from cimopt.types import Parameter, ParameterSet
+
+    return ParameterSet((Parameter("k", tuple(range(8))),))
+
+
+def _designs(n):
+    import numpy as np
+
+    from cimopt.types import Designs
+
+    return Designs(_parameters(), np.arange(n)[:, None])
+
+
+class _Recipe:
+    def __call__(self):
+        from cimopt.types import Metrics
+
+        def evaluate(item):
+            genes, _ = item
+            if 5 in genes:
+                time.sleep(60)
+            return Metrics({"energy_j": genes[:, 0] + 1.0}, ("w",)), 0.01
+
+        return evaluate
+
+
+def _chunks_of_a_hanging_model():
+    from cimopt.evaluators.one_by_one import OneByOneEvaluator
+
+    class Named(OneByOneEvaluator):
+        name, version, requires, provides = "named", "1", ("k",), ("energy_j",)
+
+        def evaluate_one(self, design, workload):
+            raise AssertionError("only workers evaluate")
+
+    return Named(), RayRunner(2, timeout_s=1, size=lambda item: len(item[0]))
+
+
+def test_a_straggler_is_given_to_an_idle_worker_and_counts_once(tmp_path):
+    mark = tmp_path / "first"
+
+    def make():
+        def work(item):
+            if item == 3 and not mark.exists():
+                mark.touch()
+                time.sleep(60)
+            time.sleep(0.05)
+            return item
+
+        return work
+
+    with RayRunner(2, reissue_factor=4) as runner:
+        runner.start(make)
+        began = time.monotonic()
+        got = list(runner.map(list(range(10))))
+        assert time.monotonic() - began < 20
+        assert sorted(got) == [(i, i) for i in range(10)]
+        assert sorted(runner.map([1, 2])) == [(0, 1), (1, 2)], "the runner is whole again"
+
+
+def test_resources_no_node_has_are_named():
+    with (
+        RayRunner(1, resources=Resources(num_gpus=2)) as runner,
+        pytest.raises(
+            InputError, match=r"runner.num_gpus=2: no node of the Ray cluster is that large \(largest: 2 CPU, 0 GPU\)"
+        ),
+    ):
+        runner.start(lambda: lambda item: item)
+
+
+def test_workers_follow_from_what_one_holds():
+    with RayRunner(resources=Resources(num_cpus=2)) as runner:
+        runner.start(lambda: lambda item: item)
+        assert runner.workers == 1
+    with RayRunner(resources=Resources(num_cpus=0.5)) as runner:
+        runner.start(lambda: lambda item: item)
+        assert runner.workers == 4
+        assert sorted(runner.map([1, 2, 3])) == [(0, 1), (1, 2), (2, 3)]
+
+
+def test_a_plug_in_that_workers_lack_is_named():
+    """A module only the driver has, as with a plug-in that is not installed on a node."""
+    module = types.ModuleType("only_on_the_driver")
+    exec("class Model:\n    def __call__(self):\n        return lambda item: item\n", module.__dict__)
+    module.Model.__module__ = module.__name__
+    sys.modules[module.__name__] = module
+    try:
+        with (
+            RayRunner(1) as runner,
+            pytest.raises(
+                InputError, match=r"No module named 'only_on_the_driver'; install the same cimopt and plug-ins"
+            ),
+        ):
+            runner.start(module.Model())
+    finally:
+        del sys.modules[module.__name__]
+
+
+@pytest.mark.parametrize("cost_s", [1e-6, 1e-3, 0.03, 0.5, 60.0])
+def test_chunks_fit_the_cost_from_microseconds_to_minutes(cost_s):
+    """Each task is at least 0.1 s of work where there is that much, and no worker is left without."""
+    sizes = []
+
+    class Clockwork:
+        workers = 4
+
+        def map(self, items):
+            from cimopt.types import Metrics
+
+            for index, (genes, _) in enumerate(items):
+                sizes.append(len(genes))
+                yield index, (Metrics({"energy_j": genes[:, 0] + 1.0}, ("w",)), cost_s * len(genes))
+
+    from cimopt.evaluators.wrappers import Spread
+
+    model, _ = _chunks_of_a_hanging_model()
+    spread = Spread(model, Clockwork(), probe=True)
+    many = _designs(8).take([k % 8 for k in range(400)])
+    spread.evaluate(many, (_workload(),))
+    assert sizes[:4] == [1] * 4, "unknown cost: single designs first"
+    expected = min(max(int(0.1 / cost_s), 1), 99)
+    assert sizes[4] == expected
+    assert sum(sizes) == 400
