@@ -111,9 +111,10 @@ def reduce(space: SearchSpace, objective: Objective, genes: np.ndarray, metrics:
 def _best(value: np.ndarray, violation: np.ndarray, genes: np.ndarray, top: int) -> np.ndarray:
     """Rows of the `top` best; a partial sort first, since chunks are large and `top` is small."""
     rows = np.arange(len(value))
-    if len(rows) > 4 * top and (violation <= 0).all():
-        limit = np.partition(value, top)[top]
-        rows = rows[value <= limit]
+    if len(rows) > 4 * top:
+        # Among infeasible designs the violation decides, and one without metrics comes last.
+        key = value if (violation <= 0).all() else np.where(np.isinf(value), np.inf, violation)
+        rows = rows[key <= np.partition(key, top)[top]]
     return rows[np.lexsort((*genes[rows].T[::-1], value[rows], violation[rows], np.isinf(value[rows])))][:top]
 
 

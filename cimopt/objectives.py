@@ -7,6 +7,7 @@ EDAP with max aggregation is max(E) x max(L) x A in mJ.ms.mm2.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -193,9 +194,13 @@ def _aggregate(values: np.ndarray, how: str) -> np.ndarray:
     """Over workloads: (n, w) -> (n,); a per-design metric is itself."""
     if values.ndim == 1:
         return values
+    # Column by column: NumPy's reductions along a short last axis are several times slower.
+    columns = list(values.T)
     if how == "max":
-        return values.max(axis=1)
-    return values.mean(axis=1) if how == "mean" else values.prod(axis=1)
+        return functools.reduce(np.maximum, columns)
+    if how == "mean":
+        return functools.reduce(np.add, columns) / len(columns)
+    return functools.reduce(np.multiply, columns)
 
 
 def from_config(config: Mapping[str, Any]) -> Objective:

@@ -59,11 +59,13 @@ class Evaluator(ABC):
     # Large stage tables are kept on disk (see `stage_cache`) when this is set; `computes_with` names packages whose
     # files also decide the rows.
     keep_stages: ClassVar[bool] = False
+    # Chains and wrappers pass on what their inner evaluators' base class has checked already.
+    passes_on: ClassVar[bool] = False
     computes_with: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "evaluate" in cls.__dict__:
+        if "evaluate" in cls.__dict__ and not cls.passes_on:
             cls.evaluate = _validated(cls.__dict__["evaluate"])
 
     @classmethod
@@ -185,8 +187,14 @@ def check_metrics(evaluator: Evaluator, metrics: Metrics, n: int, workloads: Wor
 def _check_values(who: str, name: str, values: np.ndarray, metrics: Metrics, n: int, w: int) -> None:
     if values.shape not in ((n,), (n, w)):
         raise ContractError(f"{who}: '{name}' has shape {values.shape}, expected ({n},) or ({n}, {w})")
-    flat = values.reshape(n, -1)
-    if not np.isfinite(flat[metrics.ok]).all():
+    columns = values.size // n if n else 1
+    ok = metrics.ok
+    finite = np.isfinite(values)
+    n_ok = int(ok.sum())
+    if n_ok == n and finite.all():
+        return  # the usual case, without copies: batches may hold a million rows
+    finite, flat = finite.reshape(n, columns), values.reshape(n, columns)
+    if not finite[ok].all():
         raise ContractError(f"{who}: '{name}' is not finite in a row without a reason")
-    if not np.isnan(flat[~metrics.ok]).all():
+    if np.count_nonzero(np.isnan(flat)) != (n - n_ok) * columns:
         raise ContractError(f"{who}: '{name}' has a value in a row with a reason; it must be NaN there")

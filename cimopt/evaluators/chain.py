@@ -53,7 +53,7 @@ def _check_unique(evaluators: Sequence[Evaluator]) -> None:
 class Chain(Evaluator):
     """Several evaluators behaving as one. A design that got a reason is not passed on."""
 
-    name, version = "chain", "1"
+    name, version, passes_on = "chain", "1", True
 
     def __init__(self, evaluators: Sequence[Evaluator], parameters: Sequence[str]) -> None:
         self.evaluators = ordered(evaluators, parameters)
@@ -95,9 +95,10 @@ def _merge(total: Metrics, part: Metrics, rows: np.ndarray | None) -> Metrics:
     reasons = tuple(dict.fromkeys([*total.reasons, *added.reasons]))
     code = np.array([reasons.index(r) for r in added.reasons], dtype=np.int16)[added.reason]
     reason = np.where(total.reason > 0, total.reason, code).astype(np.int16)
-    values = dict(total.values) | dict(added.values)
-    if (added.reason > 0).any():  # a later failure empties the earlier values of that design
-        values = {k: _blank(v, reason > 0) for k, v in values.items()}
+    earlier = dict(total.values)
+    if earlier and (added.reason > 0).any():  # a later failure empties the earlier values of that design
+        earlier = {k: _blank(v, reason > 0) for k, v in earlier.items()}
+    values = earlier | dict(added.values)
     return Metrics(
         values, total.workloads, reason, reasons,
         dict(total.violations) | dict(added.violations), dict(total.limits) | dict(added.limits),

@@ -27,6 +27,7 @@ class Wrapper(Evaluator):
     """
 
     streams = False
+    passes_on = True
 
     def __init__(self, inner: Evaluator) -> None:
         self.inner = inner
