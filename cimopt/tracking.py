@@ -14,14 +14,18 @@ import re
 import time
 import warnings
 from abc import ABC
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cimopt.errors import MissingExtraError, masked
+from cimopt.stores import created_once, driver_url, network_file_system
 from cimopt.types import fingerprint
 
 MAX_PARAM = 500  # MLflow's shortest limit for a parameter value
+# A store that went away during the run has this long to come back at its end.
+WAIT_AT_END_S = 60.0
 MAX_BATCH = 100  # parameters or tags per request
 NAME = re.compile(r"[^\w\-./ ]")
 
@@ -66,7 +70,11 @@ def flatten(section: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 class MlflowTracker(Tracker):
-    """Logs to one MLflow store. Every call is guarded: the first failure warns, later ones are silent."""
+    """Logs to one MLflow store.
+
+    What a store that is away does not take is kept in order and sent when it is back, or given up after
+    WAIT_AT_END_S at the end. The first failure warns, later ones are silent; none stops the search.
+    """
 
     def __init__(self, uri: str, experiment: str, artifact_folder: Path | None = None) -> None:
         try:
@@ -77,52 +85,85 @@ class MlflowTracker(Tracker):
         os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
         for noisy in ("mlflow", "alembic"):  # table creation is no news to a person
             logging.getLogger(noisy).setLevel(logging.WARNING)
-        self._mlflow, self._uri, self._experiment = mlflow, uri, experiment
-        # A local store would put artifacts under the current folder; a server decides for itself.
-        self._artifacts = artifact_folder.as_uri() if artifact_folder and uri.startswith("sqlite:") else None
+        # A server that is away is found out soon: the search waits while MLflow's client tries.
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+        self._mlflow, self._uri, self._experiment = mlflow, driver_url(uri, "tracking.uri"), experiment
+        # A database would put artifacts under the current folder; a server decides for itself.
+        own = artifact_folder and not uri.startswith(("http:", "https:"))
+        self._artifacts = artifact_folder.as_uri() if own else None
+        self._unsent: deque[Callable[[], Any]] = deque()
         self._client: Any = None
         self._run_id: str | None = None
         self._warned = False
         self._left_out: set[str] = set()
         self._long: dict[str, str] = {}
 
-    def _guarded(self, action: Callable[[], Any]) -> Any:
-        try:
-            return action()
-        except Exception as error:  # any store failure: the search matters more than its log
-            if not self._warned:
-                self._warned = True
-                reason = masked(" ".join(str(error).split()))[:200]
-                warnings.warn(
-                    f"MLflow store {masked(self._uri)} failed; the search goes on without it ({reason})", stacklevel=2
-                )
-            return None
+    def _guarded(self, action: Callable[[], Any]) -> None:
+        """Send what is unsent, then this; what fails because the store is away stays for the next call."""
+        self._unsent.append(action)
+        while self._unsent:
+            try:
+                self._unsent[0]()
+            except Exception as error:  # any store failure: the search matters more than its log
+                self._warn(error)
+                if not self._is_refusal(error):
+                    return
+            self._unsent.popleft()
+
+    def _warn(self, error: Exception) -> None:
+        if self._warned:
+            return
+        self._warned = True
+        reason = masked(" ".join(str(error).split()))[:200]
+        warnings.warn(
+            f"MLflow store {masked(self._uri)} failed; the search goes on without it ({reason})", stacklevel=2
+        )
+
+    def _is_refusal(self, error: Exception) -> bool:
+        """Whether the store is there and does not want this call: trying again is no use."""
+        code = getattr(error, "error_code", None)
+        return code in ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "INVALID_STATE", "BAD_REQUEST")
 
     def start(self, name: str, params: Mapping[str, Any], tags: Mapping[str, str], run_id: str | None) -> str | None:
-        def begin() -> str:
-            self._client = self._mlflow.MlflowClient(tracking_uri=self._uri)
-            if run_id is not None and self._known(run_id):
+        def begin() -> None:
+            # The first contact makes a database's tables: one process at a time, or they meet in it.
+            with created_once(self._uri):
+                self._client = self._mlflow.MlflowClient(tracking_uri=self._uri)
+                known = run_id is not None and self._known(run_id)
+                if not known and self._run_id is None:
+                    self._run_id = self._create(name, tags)
+            if known:
                 self._run_id = run_id
                 self._client.update_run(run_id, status="RUNNING")
             else:
-                self._run_id = self._create(name, tags)
                 self._log_params(self._run_id, params)
-            return self._run_id
 
-        return self._guarded(begin)
+        self._guarded(begin)
+        return self._run_id
 
     def _known(self, run_id: str) -> bool:
         try:
             self._client.get_run(run_id)
-        except self._mlflow.exceptions.MlflowException:
+        except self._mlflow.exceptions.MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise
             return False
         return True
 
     def _create(self, name: str, tags: Mapping[str, str]) -> str:
         found = self._client.get_experiment_by_name(self._experiment)
-        experiment = found.experiment_id if found else self._client.create_experiment(self._experiment, self._artifacts)
+        experiment = found.experiment_id if found else self._new_experiment()
         named = {safe_name(k): str(v)[:5000] for k, v in tags.items()}
         return self._client.create_run(experiment, run_name=name, tags=named).info.run_id
+
+    def _new_experiment(self) -> str:
+        try:
+            return self._client.create_experiment(self._experiment, self._artifacts)
+        except self._mlflow.exceptions.MlflowException:  # another driver was quicker
+            found = self._client.get_experiment_by_name(self._experiment)
+            if found is None:
+                raise
+            return found.experiment_id
 
     def _log_params(self, run_id: str, params: Mapping[str, Any]) -> None:
         entities = self._mlflow.entities
@@ -137,11 +178,10 @@ class MlflowTracker(Tracker):
             self._client.log_batch(run_id, params=listed[k : k + MAX_BATCH])
 
     def metrics(self, values: Mapping[str, float | None], step: int | None = None) -> None:
-        if self._run_id is not None:
-            self._guarded(lambda: self._log_metrics(self._run_id, values, step))
-
-    def _log_metrics(self, run_id: str, values: Mapping[str, float | None], step: int | None) -> None:
         now = int(time.time() * 1000)
+        self._guarded(lambda: self._log_metrics(self._run_id, values, step, now))
+
+    def _log_metrics(self, run_id: str, values: Mapping[str, float | None], step: int | None, now: int) -> None:
         finite = {k: v for k, v in values.items() if v is not None and math.isfinite(v)}
         self._left_out |= set(values) - set(finite)
         listed = [self._mlflow.entities.Metric(safe_name(k), float(v), now, step or 0) for k, v in finite.items()]
@@ -149,22 +189,18 @@ class MlflowTracker(Tracker):
             self._client.log_batch(run_id, metrics=listed[k : k + 10 * MAX_BATCH])
 
     def child(self, name: str, params: Mapping[str, Any], metrics: Mapping[str, float | None]) -> None:
-        if self._run_id is None:
-            return
+        now = int(time.time() * 1000)
 
         def log() -> None:
             experiment = self._client.get_run(self._run_id).info.experiment_id
             run = self._client.create_run(experiment, run_name=name, tags={"mlflow.parentRunId": self._run_id})
             self._log_params(run.info.run_id, params)
-            self._log_metrics(run.info.run_id, metrics, None)
+            self._log_metrics(run.info.run_id, metrics, None, now)
             self._client.set_terminated(run.info.run_id)
 
         self._guarded(log)
 
     def finish(self, status: str, artifacts: Sequence[Path], note: str) -> None:
-        if self._run_id is None:
-            return
-
         def end() -> None:
             for path in artifacts:
                 self._client.log_artifact(self._run_id, str(path))
@@ -176,6 +212,10 @@ class MlflowTracker(Tracker):
             self._client.set_terminated(self._run_id, status)
 
         self._guarded(end)
+        until = time.monotonic() + WAIT_AT_END_S
+        while self._unsent and self._run_id is not None and time.monotonic() < until:
+            time.sleep(1.0)
+            self._guarded(lambda: None)
 
 
 def default_uri(launch_folder: Path) -> str:
@@ -188,6 +228,14 @@ def default_uri(launch_folder: Path) -> str:
 def make_tracker(name: str, uri: str | None, experiment: str, launch_folder: Path) -> Tracker:
     """The configured tracker; without MLflow installed the search runs untracked and says so once."""
     if name == "none":
+        return NoTracker()
+    kind = network_file_system(launch_folder) if uri is None else None
+    if kind is not None:
+        warnings.warn(
+            f"this run is not tracked: MLflow's SQLite file would be on a network file system ({kind}); "
+            "set tracking.uri=postgresql://user@host/database or an MLflow server, or choose tracking=none",
+            stacklevel=2,
+        )
         return NoTracker()
     try:
         return MlflowTracker(uri or default_uri(launch_folder), experiment, launch_folder / "runs" / "mlartifacts")
