@@ -57,7 +57,7 @@ class Evaluator(ABC):
     provides: ClassVar[tuple[str, ...]] = ()
     stages: ClassVar[tuple[Stage, ...]] = ()
     # Large stage tables are kept on disk (see `stage_cache`) when this is set; `computes_with` names packages whose
-    # files also decide the rows.
+    # files also decide the rows. Rows must mean the same in another process: no index into the instance's own state.
     keep_stages: ClassVar[bool] = False
     # Chains and wrappers pass on what their inner evaluators' base class has checked already.
     passes_on: ClassVar[bool] = False

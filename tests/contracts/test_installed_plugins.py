@@ -64,3 +64,26 @@ def test_every_announced_name_can_be_loaded(group):
         pytest.skip("config folders are names of packages, not objects")
     for plugin in plugins.installed(group):
         assert plugins.load(group, plugin.name) is not None
+
+
+@pytest.mark.parametrize(("name", "space"), pairs())
+def test_kept_stage_tables_mean_the_same_in_another_process(name, space, tmp_path, monkeypatch):
+    """With tables written by one instance, a fresh one gives the same metrics as without any."""
+    import numpy as np
+
+    from cimopt.evaluators import stage_cache
+    from cimopt.testing.evaluator import assert_same
+    from cimopt.workloads import load
+
+    monkeypatch.setattr(stage_cache, "SAVE_ROWS", 1)
+    where = space_named(space)
+    designs = where.designs(where.sample(40, np.random.default_rng(5)))
+    found = []
+    for folder in ("unused", "kept", "kept"):
+        monkeypatch.setenv("CIMOPT_CACHE", str(tmp_path / folder))
+        # The middle instance sees the designs in another order, so that places in its own state differ.
+        order = np.arange(40) if len(found) != 1 else np.arange(40)[::-1]
+        metrics = alone(name, space).evaluate(designs.take(order), (load("alexnet"),))
+        found.append(metrics.take(np.argsort(order)))
+    assert_same(found[0], found[1], exact=False)
+    assert_same(found[0], found[2], exact=False)

@@ -48,8 +48,6 @@ class TiledPhysical(Evaluator):
 
     name = "tiled_physical"
     version = "1"
-    keep_stages = True
-    computes_with = ("cimopt_components",)
     requires = ("memory", "v_op", "t_cycle_ns", *STRUCTURE, "glb_mb", "node_nm")
     provides = (
         "energy_j", "latency_s", "area_mm2", "throughput_ips", "tops", "tops_per_w", "tops_per_mm2", "utilization",
