@@ -14,7 +14,7 @@ VERBS = {
     "profile": "run an ONNX network on images and write its quantised activations",
     "plugins": "list installed evaluators, samplers, workloads and their distributions",
     "ui": "open the MLflow UI on this folder's runs",
-    "workload": "show a network's layers, MACs and weights",
+    "workload": "show a network's layers and totals; import one from ONNX, Timeloop, ZigZag or SCALE-Sim",
 }
 
 EXAMPLES = """examples:
