@@ -45,6 +45,10 @@ class Resources:
         return int(min(there.get(k, 0.0) // v for k, v in self.needs.items()))
 
 
+# Without an address Ray would join whatever cluster was last started on this machine.
+LOCAL = "local"
+
+
 def connect(ray: Any, address: str | None, workers: int | None, resources: Resources) -> bool:
     """Join or start a cluster; returns whether this process has to shut it down."""
     if ray.is_initialized():
@@ -58,8 +62,10 @@ def connect(ray: Any, address: str | None, workers: int | None, resources: Resou
             "include_dashboard": False,
             "_node_ip_address": "127.0.0.1",
         }
+    elif address.startswith("127."):
+        options["_node_ip_address"] = "127.0.0.1"  # the head's, as `cimopt cluster local` numbers its nodes
     try:
-        ray.init(address=address, **options)
+        ray.init(address=address or LOCAL, **options)
     except ConnectionError as error:
         raise InputError(f"runner.address={address}: no Ray cluster answers there ({last_line(error)})") from error
     return True

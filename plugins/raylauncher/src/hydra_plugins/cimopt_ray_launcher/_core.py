@@ -64,7 +64,8 @@ def _connect(launcher: CimoptRayLauncher) -> tuple[Any, bool]:
     options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": launcher.log_to_driver}
     if launcher.address is None:
         options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
-    ray.init(address=launcher.address, **options)
+    # "local": without it Ray would join whatever cluster was last started on this machine.
+    ray.init(address=launcher.address or "local", **options)
     return ray, True
 
 
