@@ -9,10 +9,11 @@ EXTRAS := ray mlflow postgres launchers onnx peers test
 export MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT := true
 export GIT_PYTHON_REFRESH := quiet
 
-.PHONY: demo test lint lock clean help
+.PHONY: demo test soak lint lock clean help
 help:
 	@echo "make demo   set up and search the paper's RRAM space on Ray"
 	@echo "make test   set up and run every test"
+	@echo "make soak   break runs at random moments, 5 times per kind of fault, and compare (about 15 minutes)"
 	@echo "make lint   style checks;  make lock   pin dependencies anew;  make clean   remove .venv"
 
 demo: $(VENV)/.ready
@@ -20,6 +21,9 @@ demo: $(VENV)/.ready
 
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest -q
+
+soak: $(VENV)/.ready
+	$(BIN)/python scripts/soak_faults.py --times 5
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

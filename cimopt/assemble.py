@@ -160,7 +160,8 @@ def is_slow(chain: Chain) -> bool:
 def make_evaluator(rooms: Rooms, runner: Runner, cache_folder: Path | None) -> Wrapper:
     """The evaluator the loop calls: spread over the runner, cached when slow. Starts the runner."""
     runner.start(rooms.recipe)
-    chunk = rooms.config.runner.chunk or (None if _parallel(runner) else _WHOLE)
+    # A slow model's results are told (and so kept) chunk by chunk, also when nothing runs in parallel.
+    chunk = rooms.config.runner.chunk or (None if _parallel(runner) or is_slow(rooms.chain) else _WHOLE)
     spread = Spread(rooms.chain, runner, chunk, probe=is_slow(rooms.chain))
     wanted = rooms.config.runner.cache
     if wanted == "on" or (wanted == "auto" and is_slow(rooms.chain)):

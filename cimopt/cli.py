@@ -13,6 +13,7 @@ VERBS = {
     "bench": "compare samplers with the enumerated optimum over seeds and spaces",
     "profile": "run an ONNX network on images and write its quantised activations",
     "plugins": "list installed evaluators, samplers, workloads and their distributions",
+    "cluster": "start a Ray cluster of several nodes on this machine, for trying",
     "ui": "open the MLflow UI on this folder's runs",
     "workload": "show a network's layers and totals; import one from ONNX, Timeloop, ZigZag or SCALE-Sim",
 }

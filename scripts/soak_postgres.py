@@ -12,7 +12,9 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import time
 from pathlib import Path
+from typing import Any
 
 
 def program(name: str) -> str | None:
@@ -23,8 +25,8 @@ def program(name: str) -> str | None:
 
 def why_not() -> str | None:
     """Why no PostgreSQL can be started here; None when it can."""
-    if program("initdb") is None or program("pg_ctl") is None:
-        return "PostgreSQL (initdb, pg_ctl) is not installed"
+    if program("initdb") is None or program("postgres") is None:
+        return "PostgreSQL is not installed"
     if os.geteuid() == 0 and _other_user() is None:
         return "PostgreSQL refuses root, and there is no user postgres"
     return None
@@ -74,12 +76,43 @@ class Postgres:
         return str(self.folder / "data")
 
     def start(self) -> None:
-        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -k {self.folder} -c fsync=off -c max_connections=200"
-        self._run(program("pg_ctl"), "-D", self.data, "-w", "-l", str(self.folder / "log"), "-o", options, "start")
+        """Returns when connections are taken."""
+        # The shell ends the server when this process closes its end of the pipe, or dies.
+        guard = '"$@" & server=$!; cat >/dev/null; kill -QUIT $server; wait $server'
+        settings = (
+            "listen_addresses=127.0.0.1",
+            "fsync=off",
+            "max_connections=200",
+            f"unix_socket_directories={self.folder}",
+        )
+        command = [
+            program("postgres"),
+            "-D",
+            self.data,
+            "-p",
+            str(self.port),
+            *(a for s in settings for a in ("-c", s)),
+        ]
+        with (self.folder / "log").open("a") as out:
+            self._server = subprocess.Popen(
+                ["sh", "-c", guard, "sh", *command],
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=out,
+                cwd=self.folder,
+                **self._who,
+            )
+        ready = [program("pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        until = time.monotonic() + 60
+        while subprocess.run(ready, check=False).returncode:
+            if time.monotonic() > until or self._server.poll() is not None:
+                raise RuntimeError(f"PostgreSQL did not start: {(self.folder / 'log').read_text()[-500:]}")
+            time.sleep(0.05)
 
     def stop(self) -> None:
         """At once, as a crash would; the write-ahead log brings everything back."""
-        self._run(program("pg_ctl"), "-D", self.data, "-m", "immediate", "stop", check=False)
+        self._server.stdin.close()
+        self._server.wait(30)
 
     def url(self, database: str) -> str:
         if database not in self._made:
@@ -89,11 +122,17 @@ class Postgres:
             subprocess.run(command, check=True, env=env, capture_output=True, cwd=self.folder)
         return f"postgresql://cimopt:{self._password}@127.0.0.1:{self.port}/{database}"
 
-    def _run(self, *command: str, check: bool = True) -> None:
-        who = {"user": self._user, "group": pwd.getpwnam(self._user).pw_gid, "extra_groups": []} if self._user else {}
+    def _run(self, *command: str) -> None:
         done = subprocess.run(
             command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            check=False, **who,
+            check=False, **self._who,
         )  # fmt: skip
-        if check and done.returncode:
+        if done.returncode:
             raise RuntimeError(f"{Path(command[0]).name} failed: {done.stderr.strip()[-500:]}")
+
+    @property
+    def _who(self) -> dict[str, Any]:
+        """Another user than root, for subprocess."""
+        if self._user is None:
+            return {}
+        return {"user": self._user, "group": pwd.getpwnam(self._user).pw_gid, "extra_groups": []}

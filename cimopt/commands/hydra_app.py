@@ -6,6 +6,7 @@ read from the files of the folders this launch used.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -33,6 +34,7 @@ from cimopt.types import fingerprint
 EXIT_OF_STATUS = {"ok": 0, "infeasible": 3, "interrupted": 130}
 MAX_SLUG = 120
 ERROR = "error.json"
+CODES: list[int] = []  # of this process's jobs, should their files not be written
 SWEEP = "multirun.yaml"  # Hydra writes it into a sweep's folder
 
 
@@ -54,6 +56,7 @@ def run(verb: str, config_name: str, job: Callable[[DictConfig], Any], arguments
     sys.argv = [f"cimopt {verb}", *(opened(a) for a in arguments)]
     started = time.time()
     FOLDERS.clear()
+    CODES.clear()
     try:
         hydra.main(version_base="1.3", config_path=f"pkg://{CONF_MODULE}", config_name=config_name)(Job(job))()
     except (HydraException, OmegaConfBaseException) as error:
@@ -80,10 +83,10 @@ class Job:
             (output_folder() / ERROR).unlink(missing_ok=True)  # an earlier try's
             return returned
         except CimoptError as error:
-            complain(str(error), error.exit_code)
+            CODES.append(complain(str(error), error.exit_code))
             _leave_only_the_reason(output_folder(), str(error), error.exit_code)
         except (HydraException, OmegaConfBaseException) as error:
-            complain(_sentence(error, "evaluate"), 2)
+            CODES.append(complain(_sentence(error, "evaluate"), 2))
             _leave_only_the_reason(output_folder(), str(error), 2)
         return None
 
@@ -94,7 +97,8 @@ def _leave_only_the_reason(folder: Path, reason: str, code: int) -> None:
     if all(name in (".hydra", ".driver.lock", "config.yaml", ERROR) or name.endswith(".log") for name in names):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / ERROR, {"status": "error", "reason": reason, "exit_code": code})
+    with contextlib.suppress(OSError):  # a full disk takes no reason; the sentence has been printed
+        write_json(folder / ERROR, {"status": "error", "reason": reason, "exit_code": code})
 
 
 def _safe_slug() -> str:
@@ -169,7 +173,7 @@ def launch_folder() -> Path:
 
 def _exit_code(started: float) -> int:
     """The worst status of the results this launch wrote; 0 when it wrote none (--cfg, --help)."""
-    worst = 0
+    worst = max(CODES, default=0)
     # A sweep's jobs are sub-folders; a job's own sub-folders (levels, optima) do not speak for it.
     jobs = [job for folder in FOLDERS for job in (folder, *(folder.iterdir() if (folder / SWEEP).exists() else ()))]
     for job in jobs:

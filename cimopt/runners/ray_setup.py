@@ -63,7 +63,7 @@ def connect(ray: Any, address: str | None, workers: int | None, resources: Resou
             "_node_ip_address": "127.0.0.1",
         }
     elif address.startswith("127."):
-        options["_node_ip_address"] = "127.0.0.1"  # the head's, as `cimopt cluster local` numbers its nodes
+        options["_node_ip_address"] = address.partition(":")[0]  # `cimopt cluster local`: this process is on its head
     try:
         ray.init(address=address or LOCAL, **options)
     except ConnectionError as error:

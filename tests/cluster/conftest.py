@@ -29,3 +29,12 @@ def postgres():
         pytest.skip(f"{reason} (scripts/ci_services.sh installs it)")
     with module.Postgres() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def soak_runs(tmp_path_factory):
+    """The soak script's module and its undisturbed run."""
+    import random
+
+    faults = script("soak_faults")
+    return faults, faults.Soak(tmp_path_factory.mktemp("soak"), random.Random())

@@ -1,0 +1,14 @@
+"""The short form of `make soak`: each fault once; node and Ray worker faults are in the long form and tests/runners."""
+
+import pytest
+
+
+@pytest.mark.parametrize("fault", ["driver", "store", "disk", "interrupt"])
+def test_nothing_is_lost_doubled_or_wrong(fault, soak_runs, request):
+    faults, one = soak_runs
+    if fault == "store":
+        request.getfixturevalue("postgres")  # skips where there is none
+    count = faults.Count(fault)
+    getattr(one, fault)(count)
+    assert count.clean, faults.row(count)
+    assert count.paid_twice <= 4, "no more than what was in flight"
