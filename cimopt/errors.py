@@ -47,5 +47,10 @@ def unknown_name(kind: str, given: object, allowed: Iterable[str]) -> InputError
 
 
 def masked(text: str) -> str:
-    """The text without passwords of URLs, which never reach a log, a file or a screen."""
-    return re.sub(r"(://[^:/@\s]+):[^@\s]+@", r"\1:***@", text)
+    """The text without passwords of URLs, which never reach a log, a file or a screen.
+
+    Also as Hydra writes them in a sweep's overrides, with backslashes before the colons, and as a
+    `password=` of the query.
+    """
+    text = re.sub(r"(://[^:/@\s\\]*)(\\?:)[^@\s]+@", r"\1\2***@", text)
+    return re.sub(r"(://\S*[?&]password\\?=)[^&\s'\"]+", r"\1***", text)

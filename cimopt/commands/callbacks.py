@@ -8,6 +8,8 @@ from typing import Any
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
+from cimopt.errors import masked
+
 FOLDERS: list[Path] = []
 
 
@@ -19,3 +21,9 @@ class RememberFolder(Callback):
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         FOLDERS.append(Path(config.hydra.sweep.dir).absolute())
+
+    def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
+        """Hydra keeps the sweep's configuration in its folder, passwords of URLs included."""
+        path = Path(config.hydra.sweep.dir) / "multirun.yaml"
+        if path.exists() and masked(text := path.read_text()) != text:
+            path.write_text(masked(text))

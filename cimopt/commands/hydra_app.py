@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import logging
 import os
 import re
 import shutil
@@ -27,7 +28,7 @@ from omegaconf.errors import OmegaConfBaseException
 from cimopt.commands.callbacks import FOLDERS
 from cimopt.compose import CONF_MODULE, compose_config, opened, register
 from cimopt.config import Config, parse
-from cimopt.errors import CimoptError, InputError, unknown_name
+from cimopt.errors import CimoptError, InputError, masked, unknown_name
 from cimopt.report.result import RESULT, write_json
 from cimopt.types import fingerprint
 
@@ -41,7 +42,7 @@ SWEEP = "multirun.yaml"  # Hydra writes it into a sweep's folder
 def slug(overrides: Sequence[str] | None = None) -> str:
     """A folder name from the overrides: the same overrides give the same name, whatever characters they hold."""
     given = overrides if overrides is not None else HydraConfig.get().overrides.task
-    text = ",".join(sorted(o.lstrip("+") for o in given)) or "default"
+    text = masked(",".join(sorted(o.lstrip("+") for o in given)) or "default")
     clean = re.sub(r"[^\w.,=+-]+", "_", text)
     if clean == text and len(clean) <= MAX_SLUG:
         return clean
@@ -51,6 +52,7 @@ def slug(overrides: Sequence[str] | None = None) -> str:
 def run(verb: str, config_name: str, job: Callable[[DictConfig], Any], arguments: Sequence[str]) -> int:
     """Run the app; returns the exit code."""
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors reach us, not Hydra's own printer
+    _mask_logs()
     register()
     OmegaConf.register_new_resolver("cimopt_slug", lambda _="": _safe_slug(), use_cache=False, replace=True)
     sys.argv = [f"cimopt {verb}", *(opened(a) for a in arguments)]
@@ -64,6 +66,22 @@ def run(verb: str, config_name: str, job: Callable[[DictConfig], Any], arguments
     except KeyboardInterrupt:
         return 130
     return _exit_code(started)
+
+
+def _mask_logs() -> None:
+    """Launchers log every job's overrides, a store's URL with its password among them."""
+    make = logging.getLogRecordFactory()
+    if getattr(make, "masks", False):
+        return
+
+    def masking(*given: Any, **named: Any) -> logging.LogRecord:
+        record = make(*given, **named)
+        if isinstance(record.msg, str) and "://" in (text := record.getMessage()):
+            record.msg, record.args = masked(text), None
+        return record
+
+    masking.masks = True
+    logging.setLogRecordFactory(masking)
 
 
 class Job:

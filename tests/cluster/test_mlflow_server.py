@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from cimopt.shared_store import PatientStorage
 from cimopt.stores import driver_url
 from cimopt.tracking import MlflowTracker
 
@@ -53,28 +54,43 @@ def _wait_for(address, process):
     raise AssertionError("the MLflow server did not start")
 
 
-def test_a_sweep_on_a_server_and_its_comparison(cimopt, postgres, tmp_path):
+def test_eight_studies_at_once_on_shared_stores_and_their_comparison(cimopt, postgres, tmp_path):
     from mlflow import MlflowClient
 
     (tmp_path / "artifacts").mkdir()
     port = sys.modules["soak_postgres"].free_port()
+    studies = postgres.url("studies")
     with server(driver_url(postgres.url("mlflow"), ""), tmp_path / "artifacts", port) as uri:
         done = cimopt(
-            "search", "-m", "space=rram_small", "evaluator=tiled_published", "sampler=four_phase,plain_ga", "seed=1,2",
-            "sampler.stop_after=6", "runner=serial", f"tracking.uri={uri}", "hydra.sweep.dir=sweep_of_samplers", timeout=300,
+            "search", "-m", "hydra/launcher=ray", "space=rram_small", "evaluator=tiled_published", "sampler=four_phase,plain_ga",
+            "objective=edap,energy", "seed=1,2", "sampler.stop_after=6", "runner=serial", f"tracking.uri={uri}",
+            f"study.storage={studies}", "hydra.sweep.dir=sweep_of_samplers", timeout=400,
         )  # fmt: skip
         assert done.returncode in (0, 3), done.stderr
+        _no_password_in(cimopt.folder / "sweep_of_samplers")
+        assert "secret" not in done.stdout + done.stderr
+        storage = PatientStorage(driver_url(studies, ""))
+        counts = sorted(storage.count(s._study_id) for s in storage.get_all_studies())
+        assert counts == [7 * 40] * 4 + [500 + 6 * 40] * 4, "plain_ga starts with 40, four_phase with 500"
         client = MlflowClient(tracking_uri=uri)
         experiment = client.get_experiment_by_name("cimopt").experiment_id
         runs = client.search_runs([experiment], "tags.`cimopt.sweep` = 'sweep_of_samplers'", max_results=100)
-        assert sorted((r.data.tags["cimopt.sampler"], r.data.tags["cimopt.seed"]) for r in runs) == [
-            ("four_phase", "1"), ("four_phase", "2"), ("plain_ga", "1"), ("plain_ga", "2"),
-        ]  # fmt: skip
+        keys = ("cimopt.sampler", "cimopt.objective", "cimopt.seed")
+        assert {tuple(r.data.tags[k] for k in keys) for r in runs} == {
+            (s, o, n) for s in ("four_phase", "plain_ga") for o in ("edap:max", "energy:max") for n in "12"
+        }
+        assert len(runs) == 8
         for run in runs:
             assert len(client.get_metric_history(run.info.run_id, "gen/feasible_share")) == 7
             kept = client.download_artifacts(run.info.run_id, "result.json", str(tmp_path))
             assert json.loads(Path(kept).read_text())["seed"] == int(run.data.tags["cimopt.seed"])
         _pictures(uri, experiment, [r.info.run_id for r in runs], tmp_path)
+
+
+def _no_password_in(folder):
+    for path in folder.rglob("*"):
+        assert "secret" not in path.name
+        assert path.is_dir() or b"secret" not in path.read_bytes(), path
 
 
 def _pictures(uri, experiment, ids, folder):

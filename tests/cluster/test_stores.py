@@ -13,7 +13,7 @@ import optuna
 import pytest
 
 from cimopt import study
-from cimopt.errors import InputError, StudyConflictError
+from cimopt.errors import InputError, StudyConflictError, masked
 from cimopt.shared_store import Lease, PatientStorage
 from cimopt.stores import driver_url, network_file_system, refuse_unsafe_sqlite
 
@@ -25,6 +25,18 @@ def test_plain_postgresql_url_names_the_installed_driver():
     assert driver_url("postgres://me@host/db", "study.storage") == "postgresql+psycopg://me@host/db"
     for other in ("postgresql+psycopg2://me@host/db", "sqlite:///a.db", "mysql://me@host/db"):
         assert driver_url(other, "study.storage") == other
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:hush@host/db", r"postgresql\://me\:hush@host\:5432/db", "postgresql://:hush@host/db",
+        "postgresql://host/db?user=me&password=hush", "http://me:hush@host:5000",
+    ],
+)  # fmt: skip
+def test_passwords_are_masked_in_every_spelling(url):
+    assert "hush" not in masked(f"x={url} y")
+    assert masked(f"{url} and a:b@c").endswith(" and a:b@c")
 
 
 def test_sqlite_is_refused_on_a_network_file_system_and_with_many_writers(tmp_path):
