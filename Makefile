@@ -24,6 +24,7 @@ test: $(VENV)/.ready
 
 soak: $(VENV)/.ready
 	$(BIN)/python scripts/soak_faults.py --times 5
+	CIMOPT_SOAK=1 $(BIN)/python -m pytest -q tests/cluster/test_survival.py plugins/raylauncher
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
