@@ -22,7 +22,10 @@ WINDOW = 500
 def measure(sampler: optuna.samplers.BaseSampler, trials: int, marks: list[int]) -> dict[int, float]:
     """Milliseconds per ask + tell in the window that ends at each mark."""
     space = space_named("rram")
-    distributions = {n: optuna.distributions.IntDistribution(0, int(k) - 1) for n, k in zip(space.names, space.n_choices, strict=True)}
+    distributions = {
+        n: optuna.distributions.IntDistribution(0, int(k) - 1)
+        for n, k in zip(space.names, space.n_choices, strict=True)
+    }
     study = optuna.create_study(sampler=sampler)
     found, began = {}, 0.0
     for number in range(1, trials + 1):

@@ -15,6 +15,7 @@ from typing import Protocol
 
 import numpy as np
 from optuna.samplers import BaseSampler
+from optuna.trial import Trial
 
 from cimopt import plugins
 from cimopt.assemble import Rooms, is_slow, make_evaluator, make_runner
@@ -311,7 +312,10 @@ class _Search:
         with _timed(self.seconds, "sampling"):
             trials = self.stored.running()
             asked = first + size - len(self._numbers_in(0, first + size)) - len(trials)
-            trials += self.stored.ask(max(asked, 0))
+            if asked > 0 and self.stored.is_shared and isinstance(self.sampler, GenerationalSampler):
+                trials = self._ask_at_once(first, size, asked)
+            elif asked > 0:
+                trials += self.stored.ask(asked)
         if not trials:
             return 0
         genes = self.stored.genes_of(trials)
@@ -328,6 +332,16 @@ class _Search:
         with _timed(self.seconds, "evaluation"):
             self.evaluator.evaluate(self.rooms.space.designs(genes), self.rooms.workloads)
         return len(trials)
+
+    def _ask_at_once(self, first: int, size: int, asked: int) -> list[Trial]:
+        """The generation's last `asked` slots (the earlier ones exist), and whatever is still running."""
+        archive = self.ledger.archive(self.rooms.space.n_genes)
+        earlier = archive.take(np.flatnonzero(archive.number < first))
+        generation = self.sampler.slot_of(first)[0]
+        genes = self.sampler.propose(self.rooms.space, generation, earlier)[size - asked :]
+        if not len(genes):
+            return self.stored.running()
+        return self.stored.ask_for(genes, first + size - asked)
 
     # ------------------------------------------------------------ reporting
     def _report(self, generation: int, first: int, size: int, new: int, seconds: float) -> None:

@@ -20,9 +20,10 @@ from optuna.samplers import BaseSampler
 from optuna.storages import InMemoryStorage, JournalStorage
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
-from cimopt.assemble import Rooms
+from cimopt.assemble import Rooms, is_slow
 from cimopt.config import differences
 from cimopt.errors import CimoptError, InputError, StudyConflictError, masked
+from cimopt.evaluators.wrappers import limits_from, limits_of
 from cimopt.journal import RunJournal
 from cimopt.ledger import Batch
 from cimopt.objectives import Scores
@@ -59,6 +60,7 @@ class StoredStudy:
     def __init__(self, rooms: Rooms, sampler: BaseSampler, folder: Path | None) -> None:
         """`folder` None keeps the study in memory (for benchmarks)."""
         self._rooms = rooms
+        self._keeps_limits = is_slow(rooms.chain)
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._journal: RunJournal | None = None
         self._shared: Any = None
@@ -156,10 +158,33 @@ class StoredStudy:
             attributes["metrics"] = {k: v[i].tolist() for k, v in metrics.values.items()}
         else:
             attributes["reason"] = metrics.reasons[metrics.reason[i]]
+        # A fast model is asked again for its limits when results are shown; a slow one is not.
+        if self._keeps_limits and (limits := limits_of(metrics, i)):
+            attributes["limits"] = limits
         return attributes
 
     def ask(self, n: int) -> list[Trial]:
         return [self.study.ask(self._distributions) for _ in range(n)]
+
+    @property
+    def is_shared(self) -> bool:
+        return self._shared is not None
+
+    def ask_for(self, genes: np.ndarray, first: int) -> list[Trial]:
+        """Trials `first`, `first + 1`, ... of known genes in a shared store, in one write.
+
+        One by one, each trial costs a database more the more are open: minutes for a start generation.
+        """
+        self._lease.check()
+        names = self._rooms.space.names
+        trials = [
+            create_trial(
+                state=TrialState.RUNNING, params=dict(zip(names, row, strict=True)), distributions=self._distributions
+            )
+            for row in genes.tolist()
+        ]  # fmt: skip
+        self._shared.insert(self.study._study_id, first, trials)
+        return self.running()
 
     def running(self) -> list[Trial]:
         """Trials a dead driver left unfinished: they keep their number and are evaluated again."""
@@ -214,6 +239,7 @@ class StoredStudy:
             np.array([1 if reason else 0], dtype=np.int16),
             ("ok", reason) if reason else ("ok",),
             {k: np.array([v]) for k, v in trial.constraints.items()},
+            limits_from(trial.user_attrs.get("limits", {})),
         )
 
 

@@ -28,6 +28,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import soak_model
 import soak_postgres
 
+from cimopt.config import differences
+
 START, STEPS, POPULATION = 60, 2, 40
 DESIGNS = START + STEPS * POPULATION
 ALONE, ON_RAY = ("runner=serial",), ("runner=ray", "runner.workers=2", "runner.max_retries=3")
@@ -69,7 +71,7 @@ class Run:
             "report.plots=false", f"sampler.settings.start={START}", "sampler.settings.pool=200",
             f"sampler.settings.population={POPULATION}", f"sampler.stop_after={STEPS}", "hydra.run.dir=run", *self._overrides, *more,
         ]  # fmt: skip
-        env = {**os.environ, "PYTHONPATH": self._plugin, "RAY_USAGE_STATS_ENABLED": "0"}
+        env = {**os.environ, "PYTHONPATH": _python_path(self._plugin), "RAY_USAGE_STATS_ENABLED": "0"}
         out = (self.folder / "output.txt").open("a")
         return subprocess.Popen(
             command, cwd=self.folder, env=env, stdout=out, stderr=out, preexec_fn=before, start_new_session=True
@@ -120,7 +122,9 @@ class Soak:
         count.lost += sum(row["number"] not in found for row in self.reference)
         count.doubled += len(rows) - len(found) + max(len(found) - len(self.reference), 0)
         count.wrong += sum(row != found[row["number"]] for row in self.reference if row["number"] in found)
-        count.other_best += run.best() != self.best
+        if changed := differences(self.best, run.best()):
+            count.other_best += 1
+            count.notes.append(f"best differs: {'; '.join(changed)[:500]}")
         count.paid_twice += len(run.calls()) - len({line.split()[1] for line in run.calls()})
 
     # ---------------------------------------------------------------- faults
@@ -136,7 +140,7 @@ class Soak:
     def node(self, count: Count) -> None:
         """kill -9 of a raylet (and with it its workers) of a three-node cluster."""
         run = Run(self.work, self.plugin, "runner=ray", "runner.workers=3", "runner.max_retries=3")
-        env = {**os.environ, "PYTHONPATH": self.plugin}
+        env = {**os.environ, "PYTHONPATH": _python_path(self.plugin)}
         with subprocess.Popen(
             [sys.executable, "-m", "cimopt.cli", "cluster", "local", "--nodes", "3", "--cpus", "1"], env=env,
             stdout=subprocess.PIPE, text=True,
@@ -226,6 +230,10 @@ class Soak:
             count.notes.append(f"exit code {code}: {run.output()[-500:]}")
         count.times += 1
         self.compare(run, count)
+
+
+def _python_path(plugin: str) -> str:
+    return os.pathsep.join([plugin, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
 
 
 def _mount(place: Path, kb: int) -> bool:

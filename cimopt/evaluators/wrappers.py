@@ -12,7 +12,7 @@ import numpy as np
 
 from cimopt.errors import CimoptError, InputError
 from cimopt.evaluators.base import Evaluator, Workloads, names
-from cimopt.types import Designs, Metrics, fingerprint
+from cimopt.types import Designs, Limit, Metrics, fingerprint
 
 # A Ray task should be long against its round trip of about a millisecond.
 CHUNK_S = 0.1
@@ -184,7 +184,23 @@ def _pack(one: Metrics) -> dict[str, Any]:
         "values": {k: v[0].tolist() for k, v in one.values.items()} if one.ok[0] else {},
         "violations": {k: float(v[0]) for k, v in one.violations.items()},
         "reason": one.reasons[one.reason[0]] if one.reason[0] else "",
+        "limits": limits_of(one, 0),
     }
+
+
+def limits_of(metrics: Metrics, i: int) -> dict[str, list[Any]]:
+    """What a row's violations came from, [value, limit, unit] each, as JSON can hold it."""
+    found = {k: v.take(slice(i, i + 1)) for k, v in metrics.limits.items()}
+    return {
+        k: [float(v.value[0]), float(v.limit[0]), v.unit]
+        for k, v in found.items()
+        if np.isfinite(v.value[0]) and np.isfinite(v.limit[0])
+    }
+
+
+def limits_from(listed: Mapping[str, Any]) -> dict[str, Limit]:
+    """`limits_of` undone, for one row."""
+    return {k: Limit(np.array([value]), np.array([limit]), unit) for k, (value, limit, unit) in listed.items()}
 
 
 def _unpack(packed: Mapping[str, Any], workloads: tuple[str, ...]) -> Metrics:
@@ -195,6 +211,7 @@ def _unpack(packed: Mapping[str, Any], workloads: tuple[str, ...]) -> Metrics:
         reason=np.array([1 if reason else 0], dtype=np.int16),
         reasons=("ok", reason) if reason else ("ok",),
         violations={k: np.array([v]) for k, v in packed["violations"].items()},
+        limits=limits_from(packed.get("limits", {})),
     )
 
 

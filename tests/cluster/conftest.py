@@ -32,9 +32,15 @@ def postgres():
 
 
 @pytest.fixture(scope="session")
-def soak_runs(tmp_path_factory):
+def soak_script():
+    """The soak script as a module."""
+    return script("soak_faults")
+
+
+@pytest.fixture(scope="session")
+def soak_runs(soak_script, tmp_path_factory):
     """The soak script's module and its undisturbed run."""
     import random
 
-    faults = script("soak_faults")
+    faults = soak_script
     return faults, faults.Soak(tmp_path_factory.mktemp("soak"), random.Random())
