@@ -20,6 +20,7 @@ from cimopt.errors import InputError, unknown_name
 LEVELS = ("device", "circuit", "architecture", "system")
 LAYER_KINDS = ("conv", "linear", "matmul")
 MAX_BITS_PER_CELL = 8
+DEFAULT_BITS, MAX_BITS = 8, 16  # of one weight or activation
 Value = float | int | str
 Detail = Literal["totals", "components", "layers"]
 DETAILS: tuple[str, ...] = ("totals", "components", "layers")
@@ -202,7 +203,8 @@ class Layer:
 
     `mean_input` (0..1, of full scale) and `mean_weight_slice` (0..1, for 1..8 bits per cell,
     offset-encoded, of the slice maximum) are activation and weight statistics; None = unknown.
-    `dynamic` marks products of two activations: nothing is stationary.
+    `dynamic` marks products of two activations: nothing is stationary. `weight_bits` (of the second
+    operand) and `activation_bits` (of inputs and outputs) are bits per value.
     """
 
     name: str
@@ -220,6 +222,8 @@ class Layer:
     dynamic: bool = False
     mean_input: float | None = None
     mean_weight_slice: tuple[float, ...] | None = None
+    weight_bits: int = DEFAULT_BITS
+    activation_bits: int = DEFAULT_BITS
 
     def __post_init__(self) -> None:
         if self.kind not in LAYER_KINDS:
@@ -249,6 +253,10 @@ class Layer:
             if not whole or (length and len(parts) != length):
                 wanted = f"{length} whole numbers" if length else "a whole number"
                 raise InputError(f"layer '{self.name}': {key}={value!r} must be {wanted} >= {low}")
+        for key in ("weight_bits", "activation_bits"):
+            value = getattr(self, key)
+            if type(value) is not int or not 1 <= value <= MAX_BITS:
+                raise InputError(f"layer '{self.name}': {key}={value!r} must be a whole number in 1..{MAX_BITS}")
 
     @property
     def macs(self) -> int:

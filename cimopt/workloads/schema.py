@@ -15,6 +15,7 @@ from cimopt.types import LAYER_KINDS, Layer, Workload
 LAYER_KEYS = (
     "name", "kind", "in_channels", "out_channels", "kernel", "stride", "padding", "dilation",
     "groups", "out_map", "batch", "repeats", "dynamic", "mean_input", "mean_weight_slice",
+    "weight_bits", "activation_bits",
 )  # fmt: skip
 WORKLOAD_KEYS = ("name", "variant", "source", "input_shape", "totals", "layers")
 TOTAL_KEYS = ("layers", "macs", "weights")

@@ -46,6 +46,9 @@ def test_designs_decode_fixed_and_upstream_columns():
         {"mean_input": 1.5},
         {"repeats": 0},
         {"stride": (1.0, 1)},
+        {"weight_bits": 0},
+        {"activation_bits": 17},
+        {"weight_bits": 4.0},
     ],
 )
 def test_layers_refuse_impossible_shapes(change):

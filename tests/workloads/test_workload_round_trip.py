@@ -37,6 +37,8 @@ def layers(draw, name):
         dynamic=draw(st.booleans()),
         mean_input=draw(st.none() | fractions),
         mean_weight_slice=draw(st.none() | st.tuples(*[fractions] * 8)),
+        weight_bits=draw(st.integers(1, 16)),
+        activation_bits=draw(st.integers(1, 16)),
     )
 
 

@@ -26,8 +26,9 @@ from cimopt_zeroskip.mapping import MappedLayer, check_map, padded, patch_bases,
 FORMAT = "cimopt-zeroskip-profile"
 FORMAT_VERSION = 1
 _PAIRS = ("kernel", "stride", "padding", "dilation", "out_map")
-# Statistics of other models do not belong into a profile.
-_LAYER_KEYS = tuple(f.name for f in fields(Layer) if f.name not in ("repeats", "mean_input", "mean_weight_slice"))
+# Statistics of other models do not belong into a profile; widths are the profile's own and the evaluator's.
+_NOT_KEPT = ("repeats", "mean_input", "mean_weight_slice", "weight_bits", "activation_bits")
+_LAYER_KEYS = tuple(f.name for f in fields(Layer) if f.name not in _NOT_KEPT)
 
 
 @dataclass(frozen=True)
