@@ -55,7 +55,7 @@ class ZeroSkipEvaluator(Evaluator):
         used_rows_only: bool = False,
         floor: int = 1,
         weight_bits: int = 8,
-        groups: str = "block_diagonal",
+        grouped_policy: str = "block_diagonal",
         row_order: str = "kkc",
         include_linear: bool = False,
         dynamic_layers: str = "refuse",
@@ -66,7 +66,7 @@ class ZeroSkipEvaluator(Evaluator):
         """See conf/evaluator/zeroskip.yaml for every setting."""
         self.settings = Settings(
             profiles or {}, fidelity, images, synthetic_images, synthetic_seed, skip, used_rows_only, floor,
-            weight_bits, groups, row_order, include_linear, dynamic_layers, arrays_per_pe, system, network or {},
+            weight_bits, grouped_policy, row_order, include_linear, dynamic_layers, arrays_per_pe, system, network or {},
         )  # fmt: skip
         self._components = ComponentTables()
         self._networks: dict[str, Network] = {}
@@ -90,7 +90,7 @@ class ZeroSkipEvaluator(Evaluator):
         s = self.settings
         return ArraySpec(
             **{name: int(row[name]) for name in ARRAY}, weight_bits=s.weight_bits, skip=s.skip,
-            used_rows_only=s.used_rows_only, floor=s.floor, groups=s.groups, row_order=s.row_order,
+            used_rows_only=s.used_rows_only, floor=s.floor, grouped_policy=s.grouped_policy, row_order=s.row_order,
         )  # fmt: skip
 
     # ------------------------------------------------------------------ stages
@@ -224,7 +224,7 @@ class ZeroSkipEvaluator(Evaluator):
             titles = (
                 tuple(m.name for m in self.network(workload).mapped(self.spec(designs.row(0)))) if len(designs) else ()
             )
-            columns = ("energy_j", "latency_s", "cycles", "arrays", "stall", "utilization")
+            columns = ("energy_j", "latency_s", "cycles", "arrays", "groups_per_array", "stall", "utilization")
             values = {name: np.full((len(designs), len(titles)), np.nan) for name in columns}
             for i in np.flatnonzero(reason == 0):
                 row = designs.row(int(i))
@@ -236,6 +236,7 @@ class ZeroSkipEvaluator(Evaluator):
                 values["latency_s"][i] = run.layer_cycles * seconds[i]
                 values["cycles"][i] = run.layer_cycles
                 values["arrays"][i] = run.layer_arrays
+                values["groups_per_array"][i] = [w.mapped.groups_per_array for w in works]
                 values["stall"][i] = run.layer_stall
                 values["utilization"][i] = run.layer_utilization * run.cycles / cycles
             tables[workload.name] = LayerTable(titles, values)

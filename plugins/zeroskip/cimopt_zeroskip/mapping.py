@@ -5,12 +5,12 @@ lock step. Grouped and depthwise layers follow a stated policy:
 
 - ``block_diagonal`` (default): as many groups as fit share an array, each in its own rows and columns; their
   rows are driven together, cells off the diagonal are left empty.
-- ``one_group``: every group has arrays of its own.
+- ``one_group_per_array``: every group has arrays of its own.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from cimopt.errors import InputError, unknown_name
 from cimopt.types import Layer
 
-GROUP_POLICIES = ("block_diagonal", "one_group")
+GROUP_POLICIES = ("block_diagonal", "one_group_per_array")
 ROW_ORDERS = ("kkc", "ckk")
 
 
@@ -35,7 +35,7 @@ class ArraySpec:
         skip: zero-skipping. Off: every row of an array is read, padding included.
         used_rows_only: without skipping, read only rows that hold weights (a fairer baseline).
         floor: reads that an empty plane takes (paper: 1).
-        groups: policy for grouped layers, see the module text.
+        grouped_policy: see the module text.
         row_order: "kkc" (ky, kx, channel; the paper's) or "ckk".
     """
 
@@ -49,7 +49,7 @@ class ArraySpec:
     skip: bool = True
     used_rows_only: bool = False
     floor: int = 1
-    groups: str = "block_diagonal"
+    grouped_policy: str = "block_diagonal"
     row_order: str = "kkc"
 
     def __post_init__(self) -> None:
@@ -59,8 +59,8 @@ class ArraySpec:
                 raise InputError(f"{key}={value!r} must be a whole number >= 1")
         if not 1 <= self.input_bits <= 16 or self.floor not in (0, 1):
             raise InputError(f"input_bits={self.input_bits} must be in 1..16 and floor={self.floor} 0 or 1")
-        if self.groups not in GROUP_POLICIES:
-            raise unknown_name("policy for grouped layers", self.groups, GROUP_POLICIES)
+        if self.grouped_policy not in GROUP_POLICIES:
+            raise unknown_name("grouped_policy", self.grouped_policy, GROUP_POLICIES)
         if self.row_order not in ROW_ORDERS:
             raise unknown_name("row order", self.row_order, ROW_ORDERS)
         if self.cells_per_weight > self.xbar_cols:
@@ -90,6 +90,7 @@ class MappedLayer:
         bounds: int64 ``(blocks + 1,)``, rows at which blocks start and end, in the order of `row_offsets`.
         arrays_per_block: arrays side by side.
         spec: the array it lies on.
+        groups_per_array: groups that share an array (1: none do, or the layer has no groups).
     """
 
     name: str
@@ -97,6 +98,7 @@ class MappedLayer:
     bounds: np.ndarray
     arrays_per_block: int
     spec: ArraySpec
+    groups_per_array: int = 1
 
     @property
     def patches(self) -> int:
@@ -146,7 +148,8 @@ def map_layer(layer: Layer, spec: ArraySpec, name: str | None = None) -> MappedL
         base = starts[-1]
         starts += [base + min(end, used) for end in range(spec.xbar_rows, used + spec.xbar_rows, spec.xbar_rows)]
     columns = min(together, groups) * outputs * spec.cells_per_weight
-    return MappedLayer(name or layer.name, layer, np.array(starts, np.int64), -(-columns // spec.xbar_cols), spec)
+    side = -(-columns // spec.xbar_cols)
+    return MappedLayer(name or layer.name, layer, np.array(starts, np.int64), side, spec, min(together, groups))
 
 
 def _per_group(layer: Layer) -> tuple[int, int, int]:
@@ -157,7 +160,7 @@ def _per_group(layer: Layer) -> tuple[int, int, int]:
 
 def _groups_together(rows: int, columns: int, spec: ArraySpec) -> int:
     """Groups that share one array."""
-    if spec.groups == "one_group":
+    if spec.grouped_policy == "one_group_per_array":
         return 1
     return max(1, min(spec.xbar_rows // rows, spec.xbar_cols // columns))
 
@@ -169,7 +172,7 @@ def map_layers(layers: tuple[Layer, ...], spec: ArraySpec) -> list[MappedLayer]:
         one = map_layer(layer, spec)
         mapped.append(one)
         for i in range(1, layer.repeats):
-            mapped.append(MappedLayer(f"{layer.name}#{i}", layer, one.bounds, one.arrays_per_block, spec))
+            mapped.append(replace(one, name=f"{layer.name}#{i}"))
     return mapped
 
 

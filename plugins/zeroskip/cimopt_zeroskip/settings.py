@@ -30,7 +30,7 @@ class Settings:
     used_rows_only: bool = False
     floor: int = 1
     weight_bits: int = 8
-    groups: str = "block_diagonal"
+    grouped_policy: str = "block_diagonal"
     row_order: str = "kkc"
     include_linear: bool = False
     dynamic_layers: str = "refuse"
@@ -40,7 +40,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for key, allowed in (
-            ("fidelity", FIDELITIES), ("groups", GROUP_POLICIES), ("row_order", ROW_ORDERS),
+            ("fidelity", FIDELITIES), ("grouped_policy", GROUP_POLICIES), ("row_order", ROW_ORDERS),
             ("dynamic_layers", DYNAMIC), ("floor", (0, 1)),
         ):  # fmt: skip
             if getattr(self, key) not in allowed:

@@ -22,7 +22,10 @@ from cimopt_zeroskip.work import Histogram, LayerWork, TotalsWork, TraceWork, tr
 
 FORMS = ("histogram", "totals")
 # What a summary is tied to; cycles are kept for one column and scale with the columns that share a converter.
-FIXED = ("xbar_rows", "rows_per_read", "floor", "groups", "row_order", "input_bits")
+FIXED = ("xbar_rows", "rows_per_read", "floor", "grouped_policy", "row_order", "input_bits")
+# Names in files of earlier programs, and what they are called now.
+OLD_KEYS = {"groups": "grouped_policy"}
+OLD_VALUES = {"one_group": "one_group_per_array"}
 
 
 @dataclass(frozen=True)
@@ -126,5 +129,6 @@ def summary_from(meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> S
         {key.split("/")[2]: value for key, value in arrays.items() if key.startswith(f"s/{i:04d}/")}
         for i in range(len(layers))
     )
-    spec = ArraySpec(**meta["array"], cols_per_adc=1)
+    array = {OLD_KEYS.get(key, key): OLD_VALUES.get(value, value) for key, value in meta["array"].items()}
+    spec = ArraySpec(**array, cols_per_adc=1)
     return SummaryProfile(meta["name"], layers, meta["form"], spec, numbers, meta["n_images"], meta["provenance"])

@@ -192,6 +192,16 @@ def test_layers_tell_stall_and_utilisation_as_fig_9():
     assert metrics.values["utilization"].item() == pytest.approx(busy.sum() / (2048 * table["cycles"].max()))
 
 
+def test_layers_tell_the_policy_of_grouped_layers():
+    """32 groups of 3x3 on 128 x 128: 14 share an array, or one array each."""
+    net = Workload("w", (Layer("dw", "conv", 32, 32, (3, 3), groups=32, out_map=(8, 8)), SMALL.layers[0]))
+    for policy, together in (("block_diagonal", 14), ("one_group_per_array", 1)):
+        evaluator = ZeroSkipEvaluator(grouped_policy=policy)
+        table = evaluator.evaluate(_designs(n_pes=[32]), [net], "layers").layers["w"]
+        assert table.values["groups_per_array"].tolist() == [[together, 1]]
+        assert evaluator.cache_key()["grouped_policy"] == policy
+
+
 def test_system_limits_are_off_by_default():
     designs = _designs(n_pes=[384])
     off, on = (
@@ -239,7 +249,7 @@ def test_what_cannot_be_mapped_is_one_sentence():
         ({"profiles": {"a": "squezenet"}}, "did you mean 'squeezenet'"),
         ({"skip": 1}, "skip=1"), ({"images": 0}, "images=0"),
         ({"network": {"link_bit": 3}}, "did you mean 'link_bits'"),
-        ({"groups": "dense"}, "block_diagonal"), ({"floor": 3}, "floor"), ({"arrays_per_pe": 0}, "arrays_per_pe=0"),
+        ({"grouped_policy": "dense"}, "block_diagonal"), ({"floor": 3}, "floor"), ({"arrays_per_pe": 0}, "arrays_per_pe=0"),
         ({"profiles": {"a": 1}}, "must be text"),
     ],
 )  # fmt: skip

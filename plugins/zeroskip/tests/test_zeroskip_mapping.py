@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cimopt_zeroskip import ArraySpec, im2col, map_layer
-from cimopt_zeroskip.mapping import map_layers, row_taps
+from cimopt_zeroskip.mapping import GROUP_POLICIES, map_layers, row_taps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -46,7 +46,7 @@ def test_depthwise_by_policy():
     shared = map_layer(layer, ArraySpec())
     assert (shared.arrays, shared.block_rows.tolist()) == (3, [126, 126, 36])
     assert shared.cell_use == pytest.approx(2304 / 49_152)
-    assert map_layer(layer, ArraySpec(groups="one_group")).arrays == 32
+    assert map_layer(layer, ArraySpec(grouped_policy="one_group_per_array")).arrays == 32
 
 
 def test_grouped_layer_keeps_its_groups_apart():
@@ -57,13 +57,13 @@ def test_grouped_layer_keeps_its_groups_apart():
     assert mapped.block_rows.tolist() == 2 * ([128] * 9 + [48])
 
 
-@pytest.mark.parametrize("policy", ["block_diagonal", "one_group"])
+@pytest.mark.parametrize("policy", GROUP_POLICIES)
 @pytest.mark.parametrize("network", names("zoo"))
 def test_rows_weights_and_macs_are_all_there(network, policy):
     for layer in load(network).layers:
         if layer.dynamic:
             continue
-        mapped = map_layer(layer, ArraySpec(groups=policy))
+        mapped = map_layer(layer, ArraySpec(grouped_policy=policy))
         rows = layer.kernel[0] * layer.kernel[1] * layer.in_channels
         assert mapped.block_rows.sum() == mapped.rows == rows
         assert 0 < mapped.block_rows.min() <= mapped.block_rows.max() <= 128
@@ -132,7 +132,7 @@ def test_products_of_activations_are_refused():
 @pytest.mark.parametrize(
     ("setting", "named"),
     [
-        ({"xbar_rows": 0}, "xbar_rows=0"), ({"groups": "diagonal"}, "block_diagonal"), ({"row_order": "cck"}, "ckk"),
+        ({"xbar_rows": 0}, "xbar_rows=0"), ({"grouped_policy": "diagonal"}, "block_diagonal"), ({"row_order": "cck"}, "ckk"),
         ({"xbar_cols": 4}, "8 cells"), ({"floor": 2}, "floor=2"),
     ],
 )  # fmt: skip

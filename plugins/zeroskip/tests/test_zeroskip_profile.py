@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from cimopt_zeroskip import ArraySpec, im2col, map_layer, popcounts
 from cimopt_zeroskip.chip import plan, plan_and_run
 from cimopt_zeroskip.mapping import map_layers
 from cimopt_zeroskip.nets import vgg11_cifar10
-from cimopt_zeroskip.profile import Profile, ProfiledLayer, load, load_shipped, save, shipped
+from cimopt_zeroskip.profile import Profile, ProfiledLayer, load, load_shipped, save, shipped, write_npz
 from cimopt_zeroskip.summary import SummaryProfile, save_summary, summarise
 from cimopt_zeroskip.synthetic import beta_binomial, synthetic_profile
 from cimopt_zeroskip.work import at_fidelity, trace_work, uniform_work
@@ -237,3 +238,16 @@ def test_a_compact_profile_refuses_what_it_does_not_hold():
             summary.work(0, map_layer(summary.layers[0], spec), "totals")
     dense = summary.work(0, map_layer(summary.layers[0], ArraySpec(skip=False)), "totals")
     assert dense.block_total.tolist() == [1024.0 * mapped.patches]
+
+
+def test_a_summary_of_an_earlier_program_loads(tmp_path):
+    """Files written when the policy was called `groups`, with `one_group` for one group per array."""
+    new, old = tmp_path / "new.npz", tmp_path / "old.npz"
+    spec = ArraySpec(grouped_policy="one_group_per_array")
+    save_summary(summarise(load_shipped("squeezenet"), spec, "totals"), new)
+    with np.load(new) as file:
+        arrays = dict(file)
+    meta = json.loads(str(arrays["meta"]))
+    assert meta["array"].pop("grouped_policy") == "one_group_per_array"
+    write_npz(old, arrays | {"meta": np.array(json.dumps(meta | {"array": meta["array"] | {"groups": "one_group"}}))})
+    assert load(old).spec == load(new).spec == replace(spec, cols_per_adc=1)
