@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from cimopt_components import ComponentTables, adc_resolution, component_set
 from cimopt_tiled.effects import Constants
-from cimopt_tiled.physical_prices import InputSteps, array_stage, delay
+from cimopt_tiled.inputs import InputCode
+from cimopt_tiled.physical_prices import array_stage, delay
 from cimopt_tiled.prices import ARRAY_AREAS
 
 # Mean input and mean cell value, of full scale, where a chip says nothing.
@@ -49,18 +50,18 @@ def _whole(
     array = chip["array"]
     rows, cols = array["rows"], array["columns"]
     keys = {"node_nm": node, "v_op": volt, "xbar_rows": np.array([rows]), "xbar_cols": np.array([cols])}
-    per_cycle = bits["input_per_cycle"]
-    steps = InputSteps(-(-bits["input"] // per_cycle), per_cycle)
-    found = array_stage(TABLES, PARTS, chip["memory"], steps, Constants(), keys)
+    code = InputCode(bits["input_per_cycle"])
+    steps, (of_cell, of_row) = code.steps(bits["input"]), code.factors(np.array([bits["input"]]))[0]
+    found = array_stage(TABLES, PARTS, chip["memory"], code, Constants(), keys)
     basis = np.array([1, MEAN_INPUT, MEAN_CELL, MEAN_INPUT * MEAN_CELL])
     adc = adc_resolution()
-    conversions = array["outputs"] * chip["conversions_per_output"] * steps.steps
+    conversions = array["outputs"] * chip["conversions_per_output"] * steps
     per_conversion = found["adc_price"][0] @ basis * adc.relative_energy[bits["adc"]] + found["shift_add_j"][0]
-    rows_j = array["stacked"] * rows * (found["price"][0, 4:8] @ basis)
-    cells_j = array["stacked"] * rows * cols * (found["price"][0, 0:4] @ basis)
+    rows_j = array["stacked"] * rows * (found["price"][0, 4:8] @ (basis * of_row))
+    cells_j = array["stacked"] * rows * cols * (found["price"][0, 0:4] @ (basis * of_cell))
     energy = (conversions * per_conversion + rows_j + cells_j) * energy_scale
     operations = 2 * rows * array["stacked"] * array["outputs"]
-    tops = array["arrays"] * operations / (steps.steps * cycle_s) / 1e12
+    tops = array["arrays"] * operations / (steps * cycle_s) / 1e12
     n_adc = cols / chip["columns_per_converter"]
     areas = dict(zip(ARRAY_AREAS, found["area"][0], strict=True))
     repeated = array["stacked"] * (areas["cells"] + areas["row_drivers"] + areas["column_drivers"])

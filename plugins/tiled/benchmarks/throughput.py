@@ -51,9 +51,9 @@ def whole_space_structures(nets: list[Workload]) -> float:
     grid = np.array(list(itertools.product(*choices)))
     layers = layer_set(nets, stride_ignored=True, groups_ignored=True)
     kernel = Kernel.of("rram", Quirks())
-    sum_layers(grid[:1], layers.dims, layers.steps, layers.basis, kernel)
+    sum_layers(grid[:1], layers.dims, layers.steps, layers.widths, layers.basis, layers.driven, kernel)
     began = time.perf_counter()
-    sum_layers(grid, layers.dims, layers.steps, layers.basis, kernel)
+    sum_layers(grid, layers.dims, layers.steps, layers.widths, layers.basis, layers.driven, kernel)
     return time.perf_counter() - began
 
 

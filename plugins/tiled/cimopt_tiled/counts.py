@@ -1,6 +1,7 @@
 """Actions of every component for one mapped layer (IMC model note, 2.3), as exact integers where possible.
 
-Every count is rounded up on its own, as the published model does. Values are 8 bit in and out.
+Every count is rounded up on its own, as the published model does. Values in and out have the layer's
+``io`` bits, 8 unless it says otherwise; buffers and routers pack them densely into their words.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from numba import njit
 
 from cimopt_tiled.mapping import COLS, GROUPS, MACROS, N_DIMS, N_LEVELS, ROWS, TILES, C, G, M, N, P, Q, R, S, Y
 
+# What the hardware is built for: width of a macro's place in a tile buffer, and the tables' temporal input code.
 IO_BITS = 8
-WEIGHT_BITS = 8
 GLB_WORD_BITS = 2048
 ROUTER_WORD_BITS = 128
 
@@ -90,17 +91,17 @@ def _over_weights(x):
 
 
 @njit(cache=True)
-def _input_bits(x, step):
+def _input_bits(x, step, io):
     """Bits of the input footprint of a tile ``x``; ``step`` is (stride h, w, dilation h, w)."""
     height = _extent(x[P], x[R], step[0], step[2])
     width = _extent(x[Q], x[S], step[1], step[3])
-    return IO_BITS * x[C] * x[G] * x[N] * height * width
+    return io * x[C] * x[G] * x[N] * height * width
 
 
 @njit(cache=True)
-def _input_fill_bits(tile, factor, t, cycles, step):
+def _input_fill_bits(tile, factor, t, cycles, step, io):
     """Bits written to one input buffer over the layer: a full footprint, then the sliding window's new part."""
-    full = _input_bits(tile, step)
+    full = _input_bits(tile, step, io)
     axis, taps, k = (Q, S, 1) if t[Q] > 1 else (P, R, 0)
     shift = tile[axis] * factor[TILES, axis] * factor[GROUPS, axis] * step[k]
     extent = _extent(tile[axis], tile[taps], step[k], step[2 + k])
@@ -118,21 +119,21 @@ def _axis_exact(t_taps, taps, t_out, out, stride, dilation):
 
 
 @njit(cache=True)
-def _glb_bits(dims, tile, factor, n3, t, cycles, step):
+def _glb_bits(dims, tile, factor, n3, t, cycles, step, io):
     """Bits of inputs and of outputs that pass between the global buffer and the routers."""
     if _over_all(factor[GROUPS]) == 1:
         # One router group is in use: the published model then counts exact extents, not the largest tile.
         high = _axis_exact(t[R], dims[R], t[P], dims[P], step[0], step[2])
         wide = _axis_exact(t[S], dims[S], t[Q], dims[Q], step[1], step[3])
-        inputs = IO_BITS * t[M] * t[Y] * dims[C] * dims[G] * dims[N] * high * wide
-        outputs = IO_BITS * t[C] * t[R] * t[S] * t[Y] * _over_outputs(dims)
+        inputs = io * t[M] * t[Y] * dims[C] * dims[G] * dims[N] * high * wide
+        outputs = io * t[C] * t[R] * t[S] * t[Y] * _over_outputs(dims)
         return float(inputs), float(outputs)
     router_tile, spread = np.empty(N_DIMS, np.int64), np.empty(N_DIMS)
     for d in range(N_DIMS):
         router_tile[d] = min(tile[d] * factor[TILES, d], dims[d])
         spread[d] = n3[d] / t[d]
-    inputs = cycles * _input_bits(router_tile, step) * _over_inputs(spread)
-    outputs = cycles * IO_BITS * _over_outputs(router_tile) * _over_outputs(spread)
+    inputs = cycles * _input_bits(router_tile, step, io) * _over_inputs(spread)
+    outputs = cycles * io * _over_outputs(router_tile) * _over_outputs(spread)
     return inputs, outputs
 
 
@@ -146,7 +147,7 @@ def _tile(dims, factor):
 
 
 @njit(cache=True)
-def _needed_glb_bits(dims, factor, hold_q, step):
+def _needed_glb_bits(dims, factor, hold_q, step, io):
     """Global-buffer bits that hold the inputs and outputs unrolled in space (not clipped to the layer)."""
     f = np.ones(N_DIMS, np.int64)
     for level in range(N_LEVELS):
@@ -154,7 +155,7 @@ def _needed_glb_bits(dims, factor, hold_q, step):
             f[d] *= factor[level, d]
     if hold_q:
         f[Q] = dims[Q]
-    return _input_bits(f, step) + IO_BITS * _over_outputs(f)
+    return _input_bits(f, step, io) + io * _over_outputs(f)
 
 
 @njit(cache=True)
@@ -195,25 +196,26 @@ def _weight_actions(out, dims, factor, n3, t, macs, cycles, arrays, columns, exa
 
 
 @njit(cache=True)
-def _compulsory_bits(dims, t, step):
+def _compulsory_bits(dims, t, step, io):
     """Traffic that bounds time: inputs once per round of outputs and taps; outputs written once, and partial
     ones read and written again per further round of inputs.
 
     A lower bound, as rooflines are, and never more than what the energy counts: a sliding window stays in
     the tiles, and routers copy inputs to all that need them and add partial sums on the way.
     """
-    inputs = _input_bits(dims, step) * t[M] * t[Y] * t[R] * t[S]
+    inputs = _input_bits(dims, step, io) * t[M] * t[Y] * t[R] * t[S]
     rounds = t[C] * t[R] * t[S] * t[Y]
-    return inputs + IO_BITS * _over_outputs(dims) * (2.0 * rounds - 1.0)
+    return inputs + io * _over_outputs(dims) * (2.0 * rounds - 1.0)
 
 
 @njit(cache=True)
-def count_actions(dims, step, capacity, factor, left, is_sram, writes, pay_first_fill, exact_in_time, out):
+def count_actions(dims, step, io, capacity, factor, left, is_sram, writes, pay_first_fill, exact_in_time, out):
     """Fill ``out`` (float64 ``(24,)``, columns ``COUNT_NAMES``) for one mapped layer.
 
     Args:
         dims: int64 ``(9,)``; ``dims[Y]`` is the number of weight slices.
         step: int64 ``(4,)``, stride and dilation of the input footprint.
+        io: bits of an input or output value; partial sums travel as outputs do.
         capacity: int64 ``(5,)``.
         factor, left: as filled by :func:`cimopt_tiled.mapping.map_layer`.
         is_sram: output width is a loop over time.
@@ -236,12 +238,12 @@ def count_actions(dims, step, capacity, factor, left, is_sram, writes, pay_first
     out[ROW_ACTS] = arrays * cycles * r
     out[ADC_CONVS] = arrays * cycles * c
 
-    fill = _input_fill_bits(tile, factor, t, cycles, step)
-    out[IN_READS] = tiles * _ceil_div(cycles * IO_BITS * r * _over_inputs(macro), word)
+    fill = _input_fill_bits(tile, factor, t, cycles, step, io)
+    out[IN_READS] = tiles * _ceil_div(cycles * io * r * _over_inputs(macro), word)
     out[IN_WRITES] = tiles * _ceil_div(fill, word)
 
     slices = factor[COLS, Y] * macro[Y]
-    partial = cycles * IO_BITS * c * _over_outputs(macro) * macro[Y]
+    partial = cycles * io * c * _over_outputs(macro) * macro[Y]
     words = _ceil_div(partial, word)
     out[OUT_READS] = tiles * words
     out[OUT_WRITES] = tiles * (words + _ceil_div(words, slices))
@@ -250,22 +252,22 @@ def count_actions(dims, step, capacity, factor, left, is_sram, writes, pay_first
     received = math.ceil(partial / slices * _over_outputs(factor[TILES]) / ROUTER_WORD_BITS)
     out[ROUTER] = routers * (sent + received)
 
-    inputs, outputs = _glb_bits(dims, tile, factor, n3, t, cycles, step)
+    inputs, outputs = _glb_bits(dims, tile, factor, n3, t, cycles, step, io)
     back = math.ceil(outputs / GLB_WORD_BITS)
     out[GLB_READS] = math.ceil(inputs / GLB_WORD_BITS) + back
     out[GLB_WRITES] = back
     if pay_first_fill:
-        out[GLB_WRITES] += _ceil_div(_input_bits(dims, step), GLB_WORD_BITS)
-        out[GLB_WRITES] += _ceil_div(IO_BITS * _over_outputs(dims), GLB_WORD_BITS)
+        out[GLB_WRITES] += _ceil_div(_input_bits(dims, step, io), GLB_WORD_BITS)
+        out[GLB_WRITES] += _ceil_div(io * _over_outputs(dims), GLB_WORD_BITS)
 
     out[CELL_WRITES] = out[DRIVER_ROWS] = out[DRAM_BITS] = 0.0
     if writes:
         _weight_actions(out, dims, factor, n3, t, macs, cycles, arrays, capacity[COLS], exact_in_time)
     out[CYCLES] = cycles
     out[ACTIVE_CELLS] = macs * dims[Y] / cycles
-    out[GLB_BITS] = _needed_glb_bits(dims, factor, is_sram, step)
+    out[GLB_BITS] = _needed_glb_bits(dims, factor, is_sram, step, io)
     out[ARRAYS], out[TILES_USED], out[ROUTERS_USED] = arrays, tiles, routers
     out[ROWS_USED], out[COLS_USED] = r, c
     out[RELOADS] = _over_weights(t) if writes else 0.0
     out[COPIES] = (dims[P] / t[P]) * (dims[Q] / t[Q]) * (dims[N] / t[N])
-    out[MOVED_BITS] = _compulsory_bits(dims, t, step)
+    out[MOVED_BITS] = _compulsory_bits(dims, t, step, io)

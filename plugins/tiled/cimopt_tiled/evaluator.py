@@ -14,6 +14,7 @@ from cimopt.evaluators.base import Evaluator, names
 from cimopt.evaluators.stages import Stage, StageRows
 from cimopt.types import MAX_BITS_PER_CELL, Designs, LayerTable, Limit, Metrics, Workload
 from cimopt_tiled import prices, totals
+from cimopt_tiled.counts import IO_BITS
 from cimopt_tiled.layer_detail import layer_tables
 from cimopt_tiled.layers import LayerSet, layer_set
 from cimopt_tiled.quirks import Quirks
@@ -91,8 +92,19 @@ class TiledEvaluator(Evaluator):
         key = tuple(workloads)
         if self._known_layers is None or not same_workloads(self._known_layers[0], key):
             quirks = self.quirks
+            for workload in key:
+                self._check_inputs(workload)
             self._known_layers = (key, layer_set(key, quirks.stride_ignored, quirks.groups_ignored_in_capacity))
         return self._known_layers[1]
+
+    def _check_inputs(self, workload: Workload) -> None:
+        """The published input is one step of at most 8 bits."""
+        for layer in workload.layers:
+            if layer.activation_bits > IO_BITS:
+                raise InputError(
+                    f"layer '{layer.name}' of workload '{workload.name}': activation_bits={layer.activation_bits}; "
+                    f"{self.name} feeds an input in one step of at most {IO_BITS} bits, evaluator=tiled_physical takes more"
+                )
 
     # ------------------------------------------------------------------ stages
     def stage_structure(self, params: Mapping[str, np.ndarray], workloads: Sequence[Workload]) -> dict[str, np.ndarray]:
@@ -109,7 +121,7 @@ class TiledEvaluator(Evaluator):
             if here.size:
                 kernel = Kernel.of(memory, self.quirks)
                 sums[here], figures[here] = sum_layers(
-                    structures[here], layers.dims, layers.steps, layers.basis, kernel
+                    structures[here], layers.dims, layers.steps, layers.widths, layers.basis, layers.driven, kernel
                 )
         units = np.cumprod(structures[:, :2:-1], axis=1)[:, ::-1].astype(float)
         units[~fits] = np.nan

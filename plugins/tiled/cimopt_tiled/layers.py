@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from cimopt.types import MAX_BITS_PER_CELL, Layer, Workload
-from cimopt_tiled.counts import IO_BITS, WEIGHT_BITS
+from cimopt_tiled.inputs import InputCode
 from cimopt_tiled.structure import N_BASIS
 
 # Statistics for layers that carry none: plain means over the 1,024 layers of the nine published networks
@@ -59,18 +59,43 @@ class LayerSet:
     Attributes:
         dims: int ``(k, 9)``: C, M, R, S, P, Q, G, N and a slice column (1, set per structure).
         steps: int ``(k, 4)``: stride h, w, dilation h, w of input footprints.
+        widths: int ``(k, 2)``: bits of a weight and of an activation.
         basis: float ``(k, 8, w, 4)``: repeats x (1, a, w, a*w) summed over a workload's layers of that shape.
         dynamic: bool ``(k,)``: products of two activations (only marked on request).
-        weights: float ``(w,)``: weights that the capacity rule counts.
+        cells: float ``(8, w)``: cells that the capacity rule counts, for 1..8 bits per cell.
         workloads: the layers of each workload.
+        code: how inputs enter the rows.
     """
 
     dims: np.ndarray
     steps: np.ndarray
+    widths: np.ndarray
     basis: np.ndarray
     dynamic: np.ndarray
-    weights: np.ndarray
+    cells: np.ndarray
     workloads: tuple[Occurrences, ...]
+    code: InputCode
+
+    @cached_property
+    def input_factors(self) -> np.ndarray:
+        """What the width of the inputs makes of reads and rows, float ``(k, 2, 4)``; 1 for 8 bits."""
+        return self.code.factors(self.widths[:, 1])
+
+    @cached_property
+    def driven(self) -> np.ndarray:
+        """The basis of reads and rows, float ``(k, 8, w, 2, 4)``."""
+        return self.basis[:, :, :, None, :] * self.input_factors[:, None, None]
+
+    @cached_property
+    def input_steps(self) -> np.ndarray:
+        """Steps one after another for one input of each shape, float ``(k,)``."""
+        return self.code.steps(self.widths[:, 1]).astype(float)
+
+    @cached_property
+    def levels(self) -> np.ndarray:
+        """Largest value one row adds to a column's sum, float ``(8, k)`` for 1..8 bits per cell."""
+        cell = np.minimum(np.arange(1, MAX_BITS_PER_CELL + 1)[:, None], self.widths[:, 0])
+        return (2.0**cell - 1) * self.code.step_levels(self.widths[:, 1])
 
     @cached_property
     def entries(self) -> Entries:
@@ -93,16 +118,15 @@ class LayerSet:
         c, m, r, s, p, q, g, n = self.dims[:, :8].T
         high = (p - 1) * self.steps[:, 0] + (r - 1) * self.steps[:, 2] + 1
         wide = (q - 1) * self.steps[:, 1] + (s - 1) * self.steps[:, 3] + 1
-        return float(IO_BITS) * g * n * (c * high * wide + m * p * q)
+        return self.widths[:, 1].astype(float) * g * n * (c * high * wide + m * p * q)
 
     def needed_cells(self, bits_per_cell: np.ndarray) -> np.ndarray:
         """Cells that hold every weight of each workload, ``(m, w)`` for ``bits_per_cell`` ``(m,)``."""
-        slices = -(-WEIGHT_BITS // np.asarray(bits_per_cell, dtype=np.int64))
-        return slices[:, None] * self.weights
+        return self.cells[np.asarray(bits_per_cell, dtype=np.int64) - 1]
 
 
 def _shape(layer: Layer, stride_ignored: bool, mark_dynamic: bool) -> tuple[int, ...]:
-    """Dimensions of one group, stride and dilation as the model sees them, and whether it is dynamic."""
+    """Dimensions of one group, stride, dilation and widths as the model sees them, and whether it is dynamic."""
     step = (1, 1, 1, 1) if stride_ignored else (*layer.stride, *layer.dilation)
     channels = (layer.in_channels // layer.groups, layer.out_channels // layer.groups)
     return (
@@ -112,14 +136,24 @@ def _shape(layer: Layer, stride_ignored: bool, mark_dynamic: bool) -> tuple[int,
         layer.groups,
         layer.batch,
         *step,
+        layer.weight_bits,
+        layer.activation_bits,
         int(layer.dynamic and mark_dynamic),
     )
 
 
+_CELL_BITS = np.arange(1, MAX_BITS_PER_CELL + 1)
+
+
 def _basis(layer: Layer) -> np.ndarray:
-    """(1, a, w, a*w) for 1..8 bits per cell, ``(8, 4)``."""
+    """(1, a, w, a*w) for 1..8 bits per cell, ``(8, 4)``.
+
+    A weight narrower than its cell keeps its mean share of its own range and leaves the upper levels unused.
+    """
     mean_input = DEFAULT_MEAN_INPUT if layer.mean_input is None else layer.mean_input
     w = np.array(DEFAULT_MEAN_WEIGHT_SLICE if layer.mean_weight_slice is None else layer.mean_weight_slice)
+    if layer.weight_bits < MAX_BITS_PER_CELL:
+        w = w * np.minimum(1.0, (2.0**layer.weight_bits - 1) / (2.0**_CELL_BITS - 1))
     a = np.full(MAX_BITS_PER_CELL, mean_input)
     return np.stack([np.ones(MAX_BITS_PER_CELL), a, w, a * w], axis=1)
 
@@ -129,22 +163,31 @@ def _counted_weights(layer: Layer, groups_ignored: bool) -> int:
     return layer.weights // layer.groups if groups_ignored else layer.weights
 
 
-def _capacity(workload: Workload, groups_ignored: bool, mark_dynamic: bool) -> float:
-    """Weights that must be on the chip at once: all stored ones, and the largest dynamic operand."""
-    counted = [(_counted_weights(layer, groups_ignored), layer) for layer in workload.layers]
-    if not mark_dynamic:
-        return float(sum(n for n, _ in counted))
-    stored = sum(n for n, layer in counted if not layer.dynamic)
-    return float(stored + max((n // layer.repeats for n, layer in counted if layer.dynamic), default=0))
+def _capacity(workload: Workload, groups_ignored: bool, mark_dynamic: bool) -> np.ndarray:
+    """Cells that must be on the chip at once, ``(8,)``: all stored weights, and the largest dynamic operand."""
+    stored = np.zeros(MAX_BITS_PER_CELL, np.int64)
+    largest = stored.copy()
+    for layer in workload.layers:
+        cells = _counted_weights(layer, groups_ignored) * -(-layer.weight_bits // _CELL_BITS)
+        if layer.dynamic and mark_dynamic:
+            largest = np.maximum(largest, cells // layer.repeats)
+        else:
+            stored += cells
+    return (stored + largest).astype(float)
 
 
 def layer_set(
-    workloads: Sequence[Workload], stride_ignored: bool, groups_ignored: bool, mark_dynamic: bool = False
+    workloads: Sequence[Workload],
+    stride_ignored: bool,
+    groups_ignored: bool,
+    mark_dynamic: bool = False,
+    code: InputCode | None = None,
 ) -> LayerSet:
     """Collect the distinct shapes of ``workloads``.
 
     Unless ``mark_dynamic``, a layer marked ``dynamic`` (a product of two activations) is treated like one
-    with stored weights, as in the published workload files.
+    with stored weights, as in the published workload files. ``code``: how inputs enter the rows, 8 bits a step
+    unless given.
     """
     rows: dict[tuple[int, ...], int] = {}
     listed = []
@@ -162,12 +205,13 @@ def layer_set(
     basis = np.zeros((len(rows), MAX_BITS_PER_CELL, len(listed), N_BASIS))
     for w, one in enumerate(listed):
         np.add.at(basis[:, :, w], one.shape, one.repeats[:, None, None] * one.basis)
-    weights = [_capacity(w, groups_ignored, mark_dynamic) for w in workloads]
     return LayerSet(
         dims=np.concatenate([table[:, :8], np.ones((len(table), 1), np.int64)], axis=1),
         steps=np.ascontiguousarray(table[:, 8:12]),
+        widths=np.ascontiguousarray(table[:, 12:14]),
         basis=basis,
-        dynamic=table[:, 12] > 0,
-        weights=np.array(weights),
+        dynamic=table[:, 14] > 0,
+        cells=np.stack([_capacity(w, groups_ignored, mark_dynamic) for w in workloads], axis=1),
         workloads=tuple(listed),
+        code=code or InputCode(),
     )

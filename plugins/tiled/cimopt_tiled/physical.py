@@ -26,8 +26,9 @@ from cimopt_tiled.evaluator import (
     same_workloads,
     whole,
 )
+from cimopt_tiled.inputs import InputCode
 from cimopt_tiled.layers import LayerSet, layer_set
-from cimopt_tiled.physical_prices import NO_QUIRKS, InputSteps
+from cimopt_tiled.physical_prices import NO_QUIRKS
 from cimopt_tiled.physical_results import Gathered, combine
 from cimopt_tiled.pool import ABSENT, Pool
 from cimopt_tiled.structure import Kernel
@@ -89,7 +90,8 @@ class TiledPhysical(Evaluator):
             raise unknown_name(f"evaluator.{self.name}.grouped_policy", grouped_policy, GROUPED_POLICIES)
         self.effects = from_plain(Effects, f"evaluator.{self.name}.effects", effects or {}, switches=True)
         self.constants = from_plain(Constants, f"evaluator.{self.name}.constants", constants or {})
-        self.steps = InputSteps.of(input_bits_per_cycle, self.effects)
+        step_bits = input_bits_per_cycle if self.effects.bit_serial else IO_BITS
+        self.code = InputCode(step_bits, rows_by_pulse=self.components.dac_j is not None)
         self.batch = batch if self.effects.batching else 1
         self.inferences = _positive(f"evaluator.{self.name}.inferences_per_programming", inferences_per_programming)
         period = f"evaluator.{self.name}.inference_period_s"
@@ -107,7 +109,7 @@ class TiledPhysical(Evaluator):
         return {
             "components": self.components.name,
             **self.defaults,
-            "input_steps": asdict(self.steps),
+            "input_steps": {"steps": int(self.code.steps()), "bits": self.code.step_bits},
             "batch": self.batch,
             "inferences_per_programming": self.inferences,
             "inference_period_s": self.inference_period_s,
@@ -126,7 +128,11 @@ class TiledPhysical(Evaluator):
         key = tuple(workloads)
         if self._known_layers is None or not same_workloads(self._known_layers[0], key):
             found = layer_set(
-                key, NO_QUIRKS.stride_ignored, NO_QUIRKS.groups_ignored_in_capacity, self.effects.dynamic_writes
+                key,
+                NO_QUIRKS.stride_ignored,
+                NO_QUIRKS.groups_ignored_in_capacity,
+                self.effects.dynamic_writes,
+                self.code,
             )
             self._known_layers = (key, found)
         return self._known_layers[1]
@@ -140,7 +146,6 @@ class TiledPhysical(Evaluator):
         """Settings as the numbers the time kernel takes."""
         e, c = self.effects, self.constants
         return Physics(
-            input_steps=float(self.steps.steps),
             limits_rows=e.row_limit,
             shares=e.adc_sharing,
             dram_s_per_bit=1 / c.dram_bits_per_s if e.dram_bandwidth else 0.0,
@@ -177,8 +182,8 @@ class TiledPhysical(Evaluator):
     def run_stages(self, designs: Designs, workloads: Sequence[Workload]) -> dict[str, StageRows]:
         """The stages; what the structure stage keeps lives as long as its table does."""
         tables = self._stage_tables(designs, workloads)
-        if self._pooled_for is not tables or tables["structure"].size > MAX_INDEX:
-            self._pooled_for, self._pool = tables, Pool()
+        if self._pooled_for is not tables["structure"] or tables["structure"].size > MAX_INDEX:
+            self._pooled_for, self._pool = tables["structure"], Pool()
         return super().run_stages(designs, workloads)
 
     def stage_array(self, params: Mapping[str, np.ndarray], workloads: Sequence[Workload]) -> dict[str, np.ndarray]:
@@ -192,7 +197,7 @@ class TiledPhysical(Evaluator):
             here = np.flatnonzero(memories == memory)
             some = {name: values[here] for name, values in params.items()}
             found = physical_prices.array_stage(
-                self._components, self.components, str(memory), self.steps, self.constants, some
+                self._components, self.components, str(memory), self.code, self.constants, some
             )
             for key, values in found.items():
                 parts.setdefault(key, np.empty((len(memories), *values.shape[1:])))[here] = values

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from cimopt_tiled.timing import R_LATENCY, R_LOADS, R_MOVING, R_PERIOD, R_ROWS
+from cimopt_tiled.timing import R_LATENCY, R_LOADS, R_MOVING, R_PERIOD, R_SUM
 from cimopt_tiled.totals import OPS_PER_MAC, TERA
 from cimopt_tiled.work import FIG_UTILIZATION
 
@@ -17,9 +17,9 @@ PER_WORKLOAD = (
 
 
 @njit(cache=True)
-def needed_bits(rows, dac_bits, bits_per_cell):
-    """Converter bits that hold every sum: ceil(log2(rows (2^dac - 1) (2^cell - 1) + 1)) in whole numbers."""
-    levels = np.int64(rows) * ((1 << dac_bits) - 1) * ((1 << bits_per_cell) - 1)
+def needed_bits(largest):
+    """Converter bits that hold every sum up to the largest, rows (2^dac - 1) (2^cell - 1): ceil(log2(largest + 1))."""
+    levels = np.int64(largest)
     bits = 0
     while levels > 0:
         levels >>= 1
@@ -29,8 +29,7 @@ def needed_bits(rows, dac_bits, bits_per_cell):
 
 @njit(cache=True)
 def fill_metrics(
-    slots, figures, results, energy, area, macs, batch, programming, t_eff, t_program, bits_per_cell, adc_bits,
-    dac_bits, out,
+    slots, figures, results, energy, area, macs, batch, programming, t_eff, t_program, adc_bits, out
 ):  # fmt: skip
     """Fill ``out`` ``(13, n, w)`` (`PER_WORKLOAD`); NaN where the weights do not fit.
 
@@ -39,7 +38,7 @@ def fill_metrics(
         results: ``(n, w, 8)`` of `cimopt_tiled.timing.evaluate_times`; energy ``(n, w)``; area ``(n,)``.
         macs: ``(w,)`` per inference; batch: inputs per weight load.
         programming: ``(n,)`` share of one batch in the programming time, s; t_program: ``(n,)`` all of it.
-        t_eff: ``(n,)`` cycle, s; bits_per_cell, adc_bits: ``(n,)``; dac_bits: bits of one input step.
+        t_eff: ``(n,)`` cycle, s; adc_bits: ``(n,)``.
     """
     for i in range(len(slots)):
         if slots[i] < 0:
@@ -51,7 +50,7 @@ def fill_metrics(
             throughput = batch / (row[R_PERIOD] + programming[i])
             operations = OPS_PER_MAC * macs[w]
             working = row[R_LATENCY] - row[R_MOVING]
-            needed = needed_bits(row[R_ROWS], dac_bits, bits_per_cell[i])
+            needed = needed_bits(row[R_SUM])
             out[0, i, w] = latency
             out[1, i, w] = throughput
             out[2, i, w] = operations * throughput / TERA

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 import numpy as np
 from cimopt_components import ComponentSet, ComponentTables, bilinear_coefficients
@@ -10,38 +10,14 @@ from cimopt_components import ComponentSet, ComponentTables, bilinear_coefficien
 from cimopt.errors import InputError
 from cimopt_tiled import prices
 from cimopt_tiled.counts import GLB_WORD_BITS, IO_BITS
-from cimopt_tiled.effects import Constants, Effects
+from cimopt_tiled.effects import Constants
+from cimopt_tiled.inputs import InputCode
 from cimopt_tiled.quirks import Quirks
 from cimopt_tiled.structure import N_BASIS
 
 NO_QUIRKS = Quirks(**{field.name: False for field in fields(Quirks)})
 REFERENCE_NODE_NM = 32
-# Pulses of an 8-bit input at full scale in the tables (temporal code).
-FULL_SCALE_PULSES = 2**IO_BITS - 1
 Arrays = dict[str, np.ndarray]
-
-
-@dataclass(frozen=True)
-class InputSteps:
-    """How an 8-bit input enters the rows: `steps` of `bits` each."""
-
-    steps: int
-    bits: int
-
-    @classmethod
-    def of(cls, input_bits_per_cycle: int, effects: Effects) -> InputSteps:
-        """One step of 8 bits unless inputs are bit-serial."""
-        bits = input_bits_per_cycle if effects.bit_serial else IO_BITS
-        return cls(-(-IO_BITS // bits), bits)
-
-    def scaled(self, coefficients: np.ndarray) -> np.ndarray:
-        """Energy factors of (1, a, w, a*w) per 8-bit input, from those for 255 pulses, ``(m, 4)``.
-
-        Every step pays what does not depend on the input; pulses at full scale are (2^bits - 1) per step.
-        A bit is taken to be one with the mean input's probability, which keeps the mean.
-        """
-        pulses = self.steps * (2**self.bits - 1) / FULL_SCALE_PULSES
-        return coefficients * np.array([self.steps, pulses, self.steps, pulses])
 
 
 def delay(v_op: np.ndarray, node_nm: np.ndarray, constants: Constants) -> np.ndarray:
@@ -58,7 +34,7 @@ def _slowness(volt: np.ndarray, constants: Constants) -> np.ndarray:
 
 
 def array_stage(
-    tables: ComponentTables, parts: ComponentSet, memory: str, steps: InputSteps, constants: Constants, keys: Arrays
+    tables: ComponentTables, parts: ComponentSet, memory: str, code: InputCode, constants: Constants, keys: Arrays
 ) -> Arrays:
     """One macro: price J ``(m, 20)``, area mm2 ``(m, 5)``, converter price, leakage and delay.
 
@@ -71,10 +47,10 @@ def array_stage(
     rows, cols = keys["xbar_rows"], keys["xbar_cols"]
     price, area = found["price"], found["area"]
     m = len(price)
-    price[:, :N_BASIS] = steps.scaled(price[:, :N_BASIS])
-    price[:, N_BASIS : 2 * N_BASIS] = steps.scaled(price[:, N_BASIS : 2 * N_BASIS])
+    price[:, :N_BASIS] = code.scaled(price[:, :N_BASIS])
+    price[:, N_BASIS : 2 * N_BASIS] = code.scaled(price[:, N_BASIS : 2 * N_BASIS])
     if parts.dac_j is not None:
-        price[:, N_BASIS : 2 * N_BASIS] = np.array([parts.dac_j * steps.steps * (2**steps.bits - 1), 0, 0, 0])
+        price[:, N_BASIS : 2 * N_BASIS] = np.array([parts.dac_j * code.pulses(), 0, 0, 0])
         area[:, prices.ARRAY_AREAS.index("row_drivers")] = parts.dac_mm2 * rows
     adc_price, adc_area = np.tile([1.0, 0, 0, 0], (m, 1)), np.ones(m)
     if parts.adc_from_tables:

@@ -12,7 +12,7 @@ from cimopt.evaluators.base import names
 from cimopt.evaluators.stages import StageRows
 from cimopt.types import Designs, LayerTable, Workload
 from cimopt_tiled.physical_energy import AREA_PARTS, ENERGY_PARTS, N_PARTS, Costs, layer_energy, total_energy
-from cimopt_tiled.physical_layers import layer_results, layer_sums
+from cimopt_tiled.physical_layers import layer_results, layer_sums, together
 from cimopt_tiled.physical_metrics import PER_WORKLOAD, fill_metrics
 from cimopt_tiled.pool import Pool
 from cimopt_tiled.prices import ARRAY_AREAS
@@ -126,7 +126,7 @@ def _costs(
     n = len(t_eff)
     cell = np.ones(n)
     if effects.read_pulse_fits_cycle:
-        possible = t_eff / (2**model.steps.bits - 1)
+        possible = t_eff / (2**model.code.step_bits - 1)
         cell = np.where(is_rram, np.minimum(1.0, possible / constants.read_pulse_s), 1.0)
     pulses = np.where(is_rram, constants.rram_write_pulses, 1.0)
     period = model.inference_period_s or 0.0
@@ -157,7 +157,8 @@ def combine(
     entries = layers.entries
     evaluate_times(
         np.stack([rows.slots, array.rows]), ~rows.is_rram, rows.bits_per_cell,
-        entries.starts, entries.shape, entries.repeats, entries.basis, layers.activation_bits, layers.dynamic,
+        entries.starts, entries.shape, entries.repeats, entries.basis, layers.input_steps, layers.levels,
+        layers.activation_bits, layers.dynamic,
         pool.array("cycles"), pool.array("slowed"), pool.array("work"), array.array("adc_price"), rows.points, model.physics(), results, terms, keep,
     )  # fmt: skip
     energy, program_j = np.empty((n, n_w)), np.empty((n, n_w))
@@ -196,8 +197,7 @@ def _metrics(
     found = np.empty((len(PER_WORKLOAD), *energy.shape))
     fill_metrics(
         rows.slots, rows.pool.array("figures"), results, energy, area, macs, float(model.batch),
-        _per_inference(model, rows), rows.t_eff_s, rows.t_program_s, rows.bits_per_cell, rows.adc_bits,
-        model.steps.bits, found,
+        _per_inference(model, rows), rows.t_eff_s, rows.t_program_s, rows.adc_bits, found,
     )  # fmt: skip
     return {
         "energy_j": energy,
@@ -243,6 +243,7 @@ def _layer_tables(
         values = {"energy_j": parts.sum(axis=2), "latency_s": seconds + programming}
         values["cycles"] = terms[:, :, : T_SLOW + 1].sum(axis=2) / rows.t_eff_s[:, None]
         values["utilization"] = counts / slowed[:, listed.shape]
+        values["groups_per_array"] = together(layers, structures, fits, designs["memory"], kernels)[:, listed.shape]
         values |= {f"energy_j.{part}": parts[:, :, i] for i, part in enumerate(ENERGY_PARTS)}
         values |= {f"latency_s.{term}": terms[:, :, i] for i, term in enumerate(LATENCY_TERMS)}
         values["latency_s.programming"] = programming

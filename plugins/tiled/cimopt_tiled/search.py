@@ -5,7 +5,8 @@ recursive, in IEEE double precision and in a stated order, because the published
 exact fractions or another order pick other factors on ties.
 
 Results are memoised in an open-addressing table over ``(v0, v1, v2, capacity)``: the answer is a pure
-function of those four numbers and the same few thousand appear millions of times in a design space.
+function of those four numbers and the same few thousand appear millions of times in a design space. The
+table never grows: where it is full, new answers replace old ones.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def new_memo(bits: int = 18) -> Memo:
 
 @njit(cache=True)
 def _slot(keys, key):
-    """Slot that holds ``key`` or is free for it; -1 when its neighbourhood is full."""
+    """Slot that holds ``key`` or is free for it; when its neighbourhood is full, the slot to replace."""
     mask = keys.shape[0] - 1
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     start = np.int64(mixed >> np.uint64(32)) & mask
@@ -46,7 +47,7 @@ def _slot(keys, key):
         at = (start + probe) & mask
         if keys[at] == key or keys[at] == 0:
             return at
-    return -1
+    return start
 
 
 @njit(cache=True)

@@ -17,17 +17,18 @@ from cimopt_tiled.counts import (
     N_COUNTS,
     N_DATA,
     N_ENERGY,
-    WEIGHT_BITS,
     count_actions,
 )
 from cimopt_tiled.mapping import N_DIMS, N_LEVELS, C, G, M, R, S, Y, map_layer
 from cimopt_tiled.quirks import Quirks
-from cimopt_tiled.search import new_memo
+from cimopt_tiled.search import Memo, new_memo
 
 # Layout of a row of sums: four basis sums (1, a, w, a*w) for each data-dependent count, then one sum
 # for each other energy count; figures are kept apart.
 N_BASIS = 4
 N_DATA_SUMS = N_DATA * N_BASIS
+# The first counts (reads of cells, rows) are driven by inputs: their basis knows how wide those are.
+N_DRIVEN = 2
 N_SUMS = N_DATA_SUMS + (N_ENERGY - N_DATA)
 N_FIGURES = 3
 FIG_CYCLES, FIG_UTILIZATION, FIG_GLB_BITS = range(N_FIGURES)
@@ -58,6 +59,16 @@ class Kernel(NamedTuple):
         )
 
 
+_MEMOS: dict[bool, Memo] = {}
+
+
+def memo_of(kernel: Kernel) -> Memo:
+    """The process's memo for these switches: answers depend on nothing else, and its size is fixed."""
+    if kernel.credit_exact not in _MEMOS:
+        _MEMOS[kernel.credit_exact] = new_memo()
+    return _MEMOS[kernel.credit_exact]
+
+
 class Scratch(NamedTuple):
     """Arrays reused for every layer: dims ``(9,)``, capacity ``(5,)``, factor ``(5, 9)``, left ``(6, 9)``."""
 
@@ -84,11 +95,20 @@ def groups_per_array(dims, rows, cols):
 
 
 @njit(cache=True)
-def count_layer(structure, dims, step, writes, kernel, memo, scratch, out):
-    """Counts ``(24,)`` of one layer on one structure (bits, rows, cols, macros, tiles, groups)."""
+def slices_of(width, bits_per_cell):
+    """Cells side by side that hold one weight; ``width`` is (weight bits, activation bits)."""
+    return (width[0] + bits_per_cell - 1) // bits_per_cell
+
+
+@njit(cache=True)
+def count_layer(structure, dims, step, width, writes, kernel, memo, scratch, out):
+    """Counts ``(24,)`` of one layer on one structure (bits, rows, cols, macros, tiles, groups).
+
+    ``width`` ``(2,)``: bits of a weight and of an activation.
+    """
     for d in range(N_DIMS):
         scratch.dims[d] = dims[d]
-    scratch.dims[Y] = (WEIGHT_BITS + structure[0] - 1) // structure[0]
+    scratch.dims[Y] = slices_of(width, structure[0])
     for level in range(N_LEVELS):
         scratch.capacity[level] = structure[1 + level]
     packed = np.int64(1)
@@ -102,6 +122,7 @@ def count_layer(structure, dims, step, writes, kernel, memo, scratch, out):
     count_actions(
         scratch.dims,
         step,
+        width[1],
         place,
         factor,
         left,
@@ -121,22 +142,41 @@ def count_layer(structure, dims, step, writes, kernel, memo, scratch, out):
 
 
 @njit(cache=True)
-def _count_layers(structures, dims, steps, kernel, memo, scratch, out):
+def _packed(structures, dims, widths, out):
+    one = dims[0].copy()
     for i in range(structures.shape[0]):
         for k in range(dims.shape[0]):
-            count_layer(structures[i], dims[k], steps[k], kernel.is_sram, kernel, memo, scratch, out[i, k])
+            one[:] = dims[k]
+            one[Y] = slices_of(widths[k], structures[i, 0])
+            out[i, k] = groups_per_array(one, structures[i, 1], structures[i, 2])
+
+
+def packed_groups(structures: np.ndarray, dims: np.ndarray, widths: np.ndarray, kernel: Kernel) -> np.ndarray:
+    """Groups of each layer that share an array, float ``(m, k)``; 1 where none do."""
+    out = np.ones((len(structures), len(dims)))
+    if kernel.pack_groups:
+        _packed(np.ascontiguousarray(structures, np.int64), dims, widths, out)
+    return out
 
 
 @njit(cache=True)
-def _add_layer(counts, basis, sums, figures, cells):
-    """Add one distinct layer's counts to each workload that has it; ``basis`` is ``(w, 4)``."""
+def _count_layers(structures, dims, steps, widths, kernel, memo, scratch, out):
+    for i in range(structures.shape[0]):
+        for k in range(dims.shape[0]):
+            count_layer(structures[i], dims[k], steps[k], widths[k], kernel.is_sram, kernel, memo, scratch, out[i, k])
+
+
+@njit(cache=True)
+def _add_layer(counts, basis, driven, sums, figures, cells):
+    """Add one distinct layer's counts to each workload that has it; ``basis`` ``(w, 4)``, ``driven`` ``(w, 2, 4)``."""
     for w in range(basis.shape[0]):
         repeats = basis[w, 0]
         if repeats == 0.0:
             continue
         for q in range(N_DATA):
+            row = driven[w, q] if q < N_DRIVEN else basis[w]
             for b in range(N_BASIS):
-                sums[w, q * N_BASIS + b] += counts[q] * basis[w, b]
+                sums[w, q * N_BASIS + b] += counts[q] * row[b]
         for q in range(N_DATA, N_ENERGY):
             sums[w, N_DATA_SUMS + q - N_DATA] += counts[q] * repeats
         figures[w, FIG_CYCLES] += counts[CYCLES] * repeats
@@ -145,7 +185,7 @@ def _add_layer(counts, basis, sums, figures, cells):
 
 
 @njit(cache=True)
-def _sum_layers(structures, dims, steps, basis, kernel, memo, scratch, sums, figures):
+def _sum_layers(structures, dims, steps, widths, basis, driven, kernel, memo, scratch, sums, figures):
     counts = np.empty(N_COUNTS)
     for i in range(structures.shape[0]):
         bits = structures[i, 0]
@@ -153,17 +193,20 @@ def _sum_layers(structures, dims, steps, basis, kernel, memo, scratch, sums, fig
         for level in range(N_LEVELS):
             cells *= structures[i, 1 + level]
         for k in range(dims.shape[0]):
-            count_layer(structures[i], dims[k], steps[k], kernel.is_sram, kernel, memo, scratch, counts)
-            _add_layer(counts, basis[k, bits - 1], sums[i], figures[i], cells)
+            count_layer(structures[i], dims[k], steps[k], widths[k], kernel.is_sram, kernel, memo, scratch, counts)
+            _add_layer(counts, basis[k, bits - 1], driven[k, bits - 1], sums[i], figures[i], cells)
 
 
-def count_layers(structures: np.ndarray, dims: np.ndarray, steps: np.ndarray, kernel: Kernel) -> np.ndarray:
+def count_layers(
+    structures: np.ndarray, dims: np.ndarray, steps: np.ndarray, widths: np.ndarray, kernel: Kernel
+) -> np.ndarray:
     """Counts of every layer on every structure.
 
     Args:
         structures: int ``(m, 6)``: bits per cell, rows, columns, macros per tile, tiles per router, groups.
         dims: int ``(k, 9)`` in the order of :mod:`cimopt_tiled.mapping`; the slice column is overwritten.
         steps: int ``(k, 4)``: stride h, w and dilation h, w of input footprints.
+        widths: int ``(k, 2)``: bits of a weight and of an activation.
         kernel: the switches.
 
     Returns:
@@ -171,19 +214,27 @@ def count_layers(structures: np.ndarray, dims: np.ndarray, steps: np.ndarray, ke
     """
     structures = np.ascontiguousarray(structures, np.int64)
     out = np.empty((len(structures), len(dims), N_COUNTS))
-    _count_layers(structures, dims, steps, kernel, new_memo(), new_scratch(), out)
+    _count_layers(structures, dims, steps, widths, kernel, memo_of(kernel), new_scratch(), out)
     return out
 
 
 def sum_layers(
-    structures: np.ndarray, dims: np.ndarray, steps: np.ndarray, basis: np.ndarray, kernel: Kernel
+    structures: np.ndarray,
+    dims: np.ndarray,
+    steps: np.ndarray,
+    widths: np.ndarray,
+    basis: np.ndarray,
+    driven: np.ndarray,
+    kernel: Kernel,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sums per structure and workload, from which the energy of a design is one dot product.
 
     Args:
-        structures, dims, steps, kernel: as for :func:`count_layers`.
+        structures, dims, steps, widths, kernel: as for :func:`count_layers`.
         basis: float64 ``(k, 8, w, 4)``: for each distinct layer, bits per cell (1..8) and workload the
             sums over its occurrences of repeats x (1, a, w, a*w).
+        driven: float64 ``(k, 8, w, 2, 4)``: the same for reads of cells and for rows, whose energy depends on how
+            inputs of the layer's width are fed.
 
     Returns:
         sums ``(m, w, 28)`` and figures ``(m, w, 3)`` (cycles, utilisation, needed global-buffer bits).
@@ -191,5 +242,5 @@ def sum_layers(
     structures = np.ascontiguousarray(structures, np.int64)
     sums = np.zeros((len(structures), basis.shape[2], N_SUMS))
     figures = np.zeros((len(structures), basis.shape[2], N_FIGURES))
-    _sum_layers(structures, dims, steps, basis, kernel, new_memo(), new_scratch(), sums, figures)
+    _sum_layers(structures, dims, steps, widths, basis, driven, kernel, memo_of(kernel), new_scratch(), sums, figures)
     return sums, figures

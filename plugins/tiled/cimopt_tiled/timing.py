@@ -34,7 +34,6 @@ class Physics(NamedTuple):
     """Settings as numbers; an effect that is off has the neutral value (infinite rates, one step, 0 s).
 
     Attributes:
-        input_steps: steps of an 8-bit input.
         limits_rows, shares: whether the row limit and converter sharing hold.
         dram_s_per_bit, noc_s_per_word: seconds; 0 when the effect is off, as the times of `Point` then are.
         batch: inputs per weight load.
@@ -42,7 +41,6 @@ class Physics(NamedTuple):
         pipelined: whether RRAM layers overlap between inputs.
     """
 
-    input_steps: float
     limits_rows: bool
     shares: bool
     dram_s_per_bit: float
@@ -93,9 +91,9 @@ def spilled_bits(activation_bits, point, physics):
 
 
 @njit(cache=True, inline="always")
-def array_seconds(cycles, slow, passes, shares, point, physics):
-    """Seconds the arrays work on one repeat of a layer, for one batch."""
-    return cycles * slow * physics.batch * physics.input_steps * passes * shares * point.t_eff_s
+def array_seconds(cycles, slow, steps, passes, shares, point, physics):
+    """Seconds the arrays work on one repeat of a layer, for one batch; ``steps`` of each input."""
+    return cycles * slow * physics.batch * steps * passes * shares * point.t_eff_s
 
 
 @njit(cache=True, inline="always")
@@ -119,13 +117,13 @@ def load_seconds(work, dynamic, point, physics):
 
 
 @njit(cache=True)
-def layer_terms(cycles, slow, work, activation_bits, dynamic, point, physics, terms):
+def layer_terms(cycles, slow, work, steps, activation_bits, dynamic, point, physics, terms):
     """Fill ``terms`` ``(11,)`` (`LATENCY_TERMS`, s) for one repeat of a layer and one batch.
 
-    ``slow`` is how much longer fewer copies of the weights take.
+    ``slow`` is how much longer fewer copies of the weights take, ``steps`` how many an input takes.
     """
     passes, shares = read_steps(work, point, physics)
-    base, steps = cycles * slow * physics.batch, physics.input_steps
+    base = cycles * slow * physics.batch
     terms[T_COMPUTE] = base * point.t_cycle_s
     terms[T_SERIAL] = base * (steps - 1.0) * point.t_cycle_s
     terms[T_ROWS] = base * steps * (passes - 1.0) * point.t_cycle_s
@@ -135,7 +133,7 @@ def layer_terms(cycles, slow, work, activation_bits, dynamic, point, physics, te
     spill = spilled_bits(activation_bits, point, physics)
     buffers, noc, glb, dram = resource_seconds(work, spill, point, physics)
     slowest = max(max(buffers, noc), max(glb, dram))
-    wait = max(0.0, slowest - array_seconds(cycles, slow, passes, shares, point, physics))
+    wait = max(0.0, slowest - array_seconds(cycles, slow, steps, passes, shares, point, physics))
     terms[T_BUFFER] = wait if buffers == slowest else 0.0
     terms[T_NOC] = wait if noc == slowest and buffers < slowest else 0.0
     terms[T_GLB] = wait if glb == slowest and max(buffers, noc) < slowest else 0.0
@@ -147,33 +145,35 @@ def layer_terms(cycles, slow, work, activation_bits, dynamic, point, physics, te
 
 
 @njit(cache=True, inline="always")
-def conversions(cycles, work, passes, physics):
+def conversions(cycles, work, steps, passes):
     """Conversions of all arrays for one repeat of a layer and one input."""
-    return cycles * work[MEAN_ARRAYS] * work[COLS] * physics.input_steps * passes
+    return cycles * work[MEAN_ARRAYS] * work[COLS] * steps * passes
 
 
 # Figures of one design and workload: time of a batch, time between batches, conversions weighed by the tables'
-# price, conversions, time waited or spent on weights, spilled bits, weight loads, rows read at once.
+# price, conversions, time waited or spent on weights, spilled bits, weight loads, largest sum of a column.
 N_RESULTS = 8
-R_LATENCY, R_PERIOD, R_ADC, R_CONVERSIONS, R_MOVING, R_SPILL, R_LOADS, R_ROWS = range(N_RESULTS)
+R_LATENCY, R_PERIOD, R_ADC, R_CONVERSIONS, R_MOVING, R_SPILL, R_LOADS, R_SUM = range(N_RESULTS)
 
 
 @njit(cache=True)
 def workload_times(
-    starts, entries, repeats, entry_basis, activation_bits, dynamic, is_sram, cycles, slowed, work,
+    starts, entries, repeats, entry_basis, steps, levels, activation_bits, dynamic, is_sram, cycles, slowed, work,
     adc_price, point, physics, out,
 ):  # fmt: skip
     """Sum one workload's layers into ``out`` ``(8,)``.
 
     ``starts`` is the range of this workload in ``entries`` (layer row), ``repeats`` and ``entry_basis``
-    ``(e, 4)``; ``cycles`` ``(k,)``, ``slowed`` ``(k,)`` and ``work`` ``(k, 11)`` belong to one structure.
+    ``(e, 4)``; ``steps`` ``(k,)`` of an input and ``levels`` ``(k,)``, the largest value a row adds to a sum;
+    ``cycles`` ``(k,)``, ``slowed`` ``(k,)`` and ``work`` ``(k, 11)`` belong to one structure.
     """
     latency, longest, glb_busy, dram_busy = 0.0, 0.0, 0.0, 0.0
-    adc, converted, moving, spilled, loads, rows = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    adc, converted, moving, spilled, loads, largest = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    at_once = np.rint(1.0 / point.per_row) if physics.limits_rows else np.inf
     for e in range(starts[0], starts[1]):
         k = entries[e]
         passes, shares = read_steps(work[k], point, physics)
-        working = array_seconds(cycles[k], slowed[k], passes, shares, point, physics)
+        working = array_seconds(cycles[k], slowed[k], steps[k], passes, shares, point, physics)
         spill = spilled_bits(activation_bits[k], point, physics)
         buffers, noc, glb, dram = resource_seconds(work[k], spill, point, physics)
         wait = max(0.0, max(max(buffers, noc), max(glb, dram)) - working)
@@ -187,15 +187,15 @@ def workload_times(
         price = 0.0
         for b in range(N_BASIS):
             price += adc_price[b] * entry_basis[e, b]
-        count = conversions(cycles[k], work[k], passes, physics)
+        count = conversions(cycles[k], work[k], steps[k], passes)
         adc += count * price
         converted += count * repeat
         spilled += spill * repeat
         loads += work[k, LOADS] * repeat * (physics.batch if dynamic[k] else 1.0)
-        rows = max(rows, work[k, ROWS])
+        largest = max(largest, min(work[k, ROWS], at_once) * levels[k])
     out[R_LATENCY], out[R_ADC], out[R_CONVERSIONS], out[R_MOVING] = latency, adc, converted, moving
     out[R_SPILL], out[R_LOADS] = spilled / physics.batch, loads
-    out[R_ROWS] = min(rows, np.rint(1.0 / point.per_row)) if physics.limits_rows else rows
+    out[R_SUM] = largest
     out[R_PERIOD] = latency
     if physics.pipelined and not is_sram:
         out[R_PERIOD] = max(longest, max(glb_busy, dram_busy))
@@ -203,13 +203,13 @@ def workload_times(
 
 @njit(cache=True)
 def workload_terms(
-    starts, entries, repeats, activation_bits, dynamic, cycles, slowed, work, point, physics, terms, total
+    starts, entries, repeats, steps, activation_bits, dynamic, cycles, slowed, work, point, physics, terms, total
 ):
     """Sum the latency terms of one workload's layers into ``total`` ``(11,)``."""
     total[:] = 0.0
     for e in range(starts[0], starts[1]):
         k = entries[e]
-        layer_terms(cycles[k], slowed[k], work[k], activation_bits[k], dynamic[k], point, physics, terms)
+        layer_terms(cycles[k], slowed[k], work[k], steps[k], activation_bits[k], dynamic[k], point, physics, terms)
         for t in range(N_TERMS):
             total[t] += terms[t] * repeats[e]
 
@@ -221,14 +221,14 @@ def _point(row):
 
 @njit(cache=True)
 def evaluate_times(
-    at, is_sram, bits, starts, entries, repeats, entry_basis, activation_bits, dynamic,
+    at, is_sram, bits, starts, entries, repeats, entry_basis, steps, levels, activation_bits, dynamic,
     cycles, slowed, work, adc_prices, points, physics, results, all_terms, keep_terms,
 ):  # fmt: skip
     """Fill ``results`` ``(n, w, 8)`` and, on request, ``all_terms`` ``(n, w, 11)``.
 
     ``at`` is ``(2, n)``: slots of ``cycles``, ``slowed`` and ``work``, -1 where the weights do not fit (results are
-    NaN there), and rows in the array table; ``bits`` ``(n,)`` per cell; ``adc_prices`` ``(a, 4)``; ``points``
-    ``(n, 9)`` in the order of `Point`.
+    NaN there), and rows in the array table; ``bits`` ``(n,)`` per cell, which choose the row of ``entry_basis``
+    ``(8, e, 4)`` and ``levels`` ``(8, k)``; ``adc_prices`` ``(a, 4)``; ``points`` ``(n, 9)`` in the order of `Point`.
     """
     terms = np.empty(N_TERMS)
     for i in range(at.shape[1]):
@@ -242,18 +242,20 @@ def evaluate_times(
         for w in range(results.shape[1]):
             some = starts[w : w + 2]
             workload_times(
-                some, entries, repeats, basis, activation_bits, dynamic, is_sram[i],
+                some, entries, repeats, basis, steps, levels[bits[i] - 1], activation_bits, dynamic, is_sram[i],
                 cycles[s], slowed[s, w], work[s], adc_prices[a], point, physics, results[i, w],
             )  # fmt: skip
             if keep_terms:
                 workload_terms(
-                    some, entries, repeats, activation_bits, dynamic,
+                    some, entries, repeats, steps, activation_bits, dynamic,
                     cycles[s], slowed[s, w], work[s], point, physics, terms, all_terms[i, w],
                 )  # fmt: skip
 
 
 @njit(cache=True)
-def layer_times(occurrence, slowed, cycles, work, activation_bits, dynamic, points, physics, terms, convs, spill):
+def layer_times(
+    occurrence, slowed, cycles, work, steps, activation_bits, dynamic, points, physics, terms, convs, spill
+):
     """Per-layer terms ``(n, L, 11)`` s per batch, conversions ``(n, L)`` and spilled bits ``(n, L)``, per repeat.
 
     ``occurrence`` ``(L,)`` are layer rows; ``slowed`` ``(n, k)``, ``cycles`` ``(n, k)``, ``work`` ``(n, k, 11)``.
@@ -263,8 +265,16 @@ def layer_times(occurrence, slowed, cycles, work, activation_bits, dynamic, poin
         for j in range(len(occurrence)):
             k = occurrence[j]
             layer_terms(
-                cycles[i, k], slowed[i, k], work[i, k], activation_bits[k], dynamic[k], point, physics, terms[i, j]
+                cycles[i, k],
+                slowed[i, k],
+                work[i, k],
+                steps[k],
+                activation_bits[k],
+                dynamic[k],
+                point,
+                physics,
+                terms[i, j],
             )
             passes, _ = read_steps(work[i, k], point, physics)
-            convs[i, j] = conversions(cycles[i, k], work[i, k], passes, physics)
+            convs[i, j] = conversions(cycles[i, k], work[i, k], steps[k], passes)
             spill[i, j] = spilled_bits(activation_bits[k], point, physics) / physics.batch

@@ -31,12 +31,20 @@ from cimopt_tiled.counts import (
     ROUTER_WORD_BITS,
     ROUTERS_USED,
     ROWS_USED,
-    WEIGHT_BITS,
 )
 from cimopt_tiled.layers import LayerSet
 from cimopt_tiled.mapping import N_LEVELS, C, G, M, R, S
-from cimopt_tiled.search import new_memo
-from cimopt_tiled.structure import N_BASIS, N_DATA_SUMS, N_SUMS, Kernel, count_layer, new_scratch
+from cimopt_tiled.structure import (
+    N_BASIS,
+    N_DATA_SUMS,
+    N_DRIVEN,
+    N_SUMS,
+    Kernel,
+    count_layer,
+    memo_of,
+    new_scratch,
+    slices_of,
+)
 
 # Sums: those of the published preset (weight movement of stored weights only), then writes of dynamic
 # operands (cells and drivers), then programming writes of all stored weights (cells and rows).
@@ -64,9 +72,9 @@ class WorkKernel(NamedTuple):
 
 
 @njit(cache=True)
-def _move_operand(counts, slices):
+def _move_operand(counts, weight_bits, slices):
     """A dynamic operand comes from the global buffer, not from DRAM: turn its DRAM bits into on-chip words."""
-    bits = counts[DRAM_BITS] * WEIGHT_BITS / slices
+    bits = counts[DRAM_BITS] * weight_bits / slices
     routers = max(counts[ROUTERS_USED], 1.0)
     counts[GLB_READS] += np.ceil(bits / GLB_WORD_BITS)
     counts[MOVED_BITS] += bits
@@ -91,14 +99,15 @@ def _fill_work(counts, structure, weight_bits, from_glb, row):
 
 
 @njit(cache=True)
-def _add_sums(counts, basis, dynamic, sums):
-    """Add one layer's counts to a workload's sums; ``basis`` ``(4,)`` includes its repeats."""
+def _add_sums(counts, basis, driven, dynamic, sums):
+    """Add one layer's counts to a workload's sums; ``basis`` ``(4,)`` and ``driven`` ``(2, 4)`` include its repeats."""
     for q in range(N_DATA):
+        row = driven[q] if q < N_DRIVEN else basis
         for b in range(N_BASIS):
             at = q * N_BASIS + b
             if dynamic and q >= CELL_WRITES:
                 at += DYNAMIC_SUMS - CELL_WRITES * N_BASIS
-            sums[at] += counts[q] * basis[b]
+            sums[at] += counts[q] * row[b]
     for q in range(N_DATA, N_ENERGY):
         sums[N_DATA_SUMS + q - N_DATA] += counts[q] * basis[0]
 
@@ -110,12 +119,12 @@ def _cells_of(dims, slices):
 
 
 @njit(cache=True)
-def _wanted_cells(dims, basis, dynamic, copies, slices, shrink):
+def _wanted_cells(own, basis, dynamic, copies, shrink):
     """Cells of a workload when every layer's copies are divided by ``shrink`` (never below one copy)."""
     stored, largest = 0.0, 0.0
-    for k in range(len(dims)):
+    for k in range(len(own)):
         if basis[k, 0] > 0:
-            cells = _cells_of(dims[k], slices) * max(1.0, copies[k] / shrink)
+            cells = own[k] * max(1.0, copies[k] / shrink)
             if dynamic[k]:
                 largest = max(largest, cells)
             else:
@@ -124,14 +133,17 @@ def _wanted_cells(dims, basis, dynamic, copies, slices, shrink):
 
 
 @njit(cache=True)
-def _shrink(dims, basis, dynamic, copies, slices, cells):
-    """Smallest common divisor of copies (>= 1) with which one workload's layers fit side by side."""
-    if _wanted_cells(dims, basis, dynamic, copies, slices, 1.0) <= cells:
+def _shrink(own, basis, dynamic, copies, cells):
+    """Smallest common divisor of copies (>= 1) with which one workload's layers fit side by side.
+
+    ``own`` ``(k,)``: cells of one copy of each layer.
+    """
+    if _wanted_cells(own, basis, dynamic, copies, 1.0) <= cells:
         return 1.0
     low, high = 1.0, max(copies.max(), 1.0)
     for _ in range(_BISECTIONS):
         middle = np.sqrt(low * high)
-        if _wanted_cells(dims, basis, dynamic, copies, slices, middle) <= cells:
+        if _wanted_cells(own, basis, dynamic, copies, middle) <= cells:
             high = middle
         else:
             low = middle
@@ -139,41 +151,45 @@ def _shrink(dims, basis, dynamic, copies, slices, cells):
 
 
 @njit(cache=True)
-def _work_of(structures, dims, steps, dynamic, basis, kernel, memo, scratch, cycles, work, slowed, sums, figures):
+def _work_of(
+    structures, dims, steps, widths, dynamic, basis, driven, kernel, memo, scratch, cycles, work, slowed, sums, figures
+):
     counts, copies, active = np.empty(N_COUNTS), np.empty(len(dims)), np.empty(len(dims))
+    slices, own = np.empty(len(dims), np.int64), np.empty(len(dims))
     for i in range(len(structures)):
         bits = structures[i, 0]
-        slices = (WEIGHT_BITS + bits - 1) // bits
         cells = 1.0
         for level in range(N_LEVELS):
             cells *= structures[i, 1 + level]
         for k in range(len(dims)):
             writes = kernel.count.is_sram or dynamic[k]
-            count_layer(structures[i], dims[k], steps[k], writes, kernel.count, memo, scratch, counts)
+            slices[k] = slices_of(widths[k], bits)
+            own[k] = _cells_of(dims[k], slices[k])
+            count_layer(structures[i], dims[k], steps[k], widths[k], writes, kernel.count, memo, scratch, counts)
             if dynamic[k]:
-                _move_operand(counts, slices)
+                _move_operand(counts, widths[k, 0], slices[k])
             cycles[i, k] = counts[CYCLES]
             copies[k], active[k] = counts[COPIES], counts[ACTIVE_CELLS] / cells
-            weight_bits = _cells_of(dims[k], WEIGHT_BITS) if writes else 0.0
+            weight_bits = _cells_of(dims[k], widths[k, 0]) if writes else 0.0
             _fill_work(counts, structures[i], weight_bits, dynamic[k], work[i, k])
             for w in range(basis.shape[2]):
                 if basis[k, 0, w, 0] > 0:
-                    _add_sums(counts, basis[k, bits - 1, w], dynamic[k], sums[i, w])
+                    _add_sums(counts, basis[k, bits - 1, w], driven[k, bits - 1, w], dynamic[k], sums[i, w])
                     figures[i, w, FIG_GLB_BITS] = max(figures[i, w, FIG_GLB_BITS], counts[GLB_BITS])
         for w in range(basis.shape[2]):
             shrink = 1.0
             if kernel.resident:
-                shrink = _shrink(dims, basis[:, bits - 1, w], dynamic, copies, slices, cells)
+                shrink = _shrink(own, basis[:, bits - 1, w], dynamic, copies, cells)
             mine, columns = basis[:, bits - 1, w], structures[i, 2]
             stored = not kernel.count.is_sram
             _finish(
-                dims, dynamic, mine, copies, active, slices, columns, shrink, stored,
+                dims, dynamic, mine, copies, active, slices, own, columns, shrink, stored,
                 slowed[i, w], sums[i, w], figures[i, w],
             )  # fmt: skip
 
 
 @njit(cache=True)
-def _finish(dims, dynamic, basis, copies, active, slices, columns, shrink, stored, slowed, sums, figures):
+def _finish(dims, dynamic, basis, copies, active, slices, own, columns, shrink, stored, slowed, sums, figures):
     """What depends on the copies kept: slow-down, utilisation and programming of one workload."""
     for k in range(len(dims)):
         if basis[k, 0] == 0:
@@ -183,8 +199,8 @@ def _finish(dims, dynamic, basis, copies, active, slices, columns, shrink, store
         slowed[k] = slow
         figures[FIG_UTILIZATION] = max(figures[FIG_UTILIZATION], active[k] / slow)
         if stored and not dynamic[k]:
-            written = _cells_of(dims[k], slices) * kept
-            rows = written / min(dims[k, M] * slices, columns)
+            written = own[k] * kept
+            rows = written / min(dims[k, M] * slices[k], columns)
             for b in range(N_BASIS):
                 sums[PROGRAM_SUMS + b] += written * basis[k, b]
                 sums[PROGRAM_SUMS + N_BASIS + b] += rows * basis[k, b]
@@ -211,27 +227,35 @@ def layer_work(
     slowed = np.ones((m, n_w, n_k), np.float32)
     sums, figures = np.zeros((m, n_w, N_PHYSICAL_SUMS)), np.zeros((m, n_w, N_FIGURES))
     _work_of(
-        structures, layers.dims, layers.steps, layers.dynamic, layers.basis, kernel,
-        new_memo(), new_scratch(), cycles, work, slowed, sums, figures,
+        structures, layers.dims, layers.steps, layers.widths, layers.dynamic, layers.basis, layers.driven, kernel,
+        memo_of(kernel.count), new_scratch(), cycles, work, slowed, sums, figures,
     )  # fmt: skip
     return cycles, work, slowed, sums, figures
 
 
 @njit(cache=True)
-def _counts_of(structures, dims, steps, dynamic, kernel, memo, scratch, out):
+def _counts_of(structures, dims, steps, widths, dynamic, kernel, memo, scratch, out):
     for i in range(len(structures)):
-        slices = (WEIGHT_BITS + structures[i, 0] - 1) // structures[i, 0]
         for k in range(len(dims)):
-            count_layer(
-                structures[i], dims[k], steps[k], kernel.is_sram or dynamic[k], kernel, memo, scratch, out[i, k]
-            )
+            writes = kernel.is_sram or dynamic[k]
+            count_layer(structures[i], dims[k], steps[k], widths[k], writes, kernel, memo, scratch, out[i, k])
             if dynamic[k]:
-                _move_operand(out[i, k], slices)
+                _move_operand(out[i, k], widths[k, 0], slices_of(widths[k], structures[i, 0]))
 
 
 def work_counts(structures: np.ndarray, layers: LayerSet, kernel: Kernel) -> np.ndarray:
     """Counts ``(m, k, 24)`` behind `layer_work`, for tables per layer."""
     structures = np.ascontiguousarray(structures, np.int64)
     out = np.empty((len(structures), len(layers.dims), N_COUNTS))
-    _counts_of(structures, layers.dims, layers.steps, layers.dynamic, kernel, new_memo(), new_scratch(), out)
+    _counts_of(
+        structures,
+        layers.dims,
+        layers.steps,
+        layers.widths,
+        layers.dynamic,
+        kernel,
+        memo_of(kernel),
+        new_scratch(),
+        out,
+    )
     return out

@@ -65,7 +65,7 @@ def _counts_of(row: dict) -> dict[str, float]:
     layers = layer_set([one], stride_ignored=True, groups_ignored=True)
     structure = np.array([[row[name] for name in STRUCTURE]])
     quirks = Quirks(weights_exact_in_time=False)  # the quoted implementation does not know it
-    counts = count_layers(structure, layers.dims, layers.steps, Kernel.of(row["memory"], quirks))
+    counts = count_layers(structure, layers.dims, layers.steps, layers.widths, Kernel.of(row["memory"], quirks))
     mine = dict(zip(COUNT_NAMES, counts[0, 0], strict=True))
     return mine | {"dram_bits": math.ceil(mine["dram_bits"] / 128)}
 

@@ -38,7 +38,9 @@ README = Path(__file__).parents[1] / "README.md"
 def counts(layer: Layer, structure: tuple[int, ...], memory: str = "rram", pack: bool = False) -> np.ndarray:
     """Counts of one layer on (bits per cell, rows, columns, macros, tiles, groups)."""
     found = layer_set([Workload("w", (layer,))], stride_ignored=False, groups_ignored=False)
-    return count_layers(np.array([structure]), found.dims, found.steps, Kernel.of(memory, NO_QUIRKS, pack))[0, 0]
+    return count_layers(
+        np.array([structure]), found.dims, found.steps, found.widths, Kernel.of(memory, NO_QUIRKS, pack)
+    )[0, 0]
 
 
 def linear(inputs: int, outputs: int, **more) -> Layer:
@@ -115,6 +117,18 @@ def test_m10_depthwise_policies():
     assert packed[ARRAYS] == 3
     assert packed[ACTIVE_CELLS] / (3 * 128**2) == pytest.approx(2304 / 49152)
     assert alone[CELL_READS] == packed[CELL_READS] == 2304
+
+
+def test_m10_the_policy_used_is_reported(base, designs):
+    """Per layer, in both presets: groups that share an array; a layer without groups has 1."""
+    row = designs([base | {"bits_per_cell": 1, "xbar_rows": 128, "xbar_cols": 128}])
+    net = Workload("w", (Layer("dw", "conv", 32, 32, (3, 3), groups=32), linear(64, 64)))
+    for model, together in (
+        (TiledPhysical(grouped_policy="block_diagonal"), 11),  # 14 fit; 32 groups are evened out over 3 arrays
+        (TiledPhysical(grouped_policy="one_group_per_array"), 1),
+        (TiledEvaluator(), 1),
+    ):
+        assert model.evaluate(row, [net], "layers").layers["w"].values["groups_per_array"].tolist() == [[together, 1]]
     for policy in ("one_group_per_array", "block_diagonal"):
         assert TiledPhysical(grouped_policy=policy).cache_key()["grouped_policy"] == policy
 
@@ -211,7 +225,7 @@ def test_e1_counts_are_never_negative_or_absurd(space):
     memory = str(chosen.parameters.fixed["memory"])
     names = ("bits_per_cell", "xbar_rows", "xbar_cols", "macros_per_tile", "tiles_per_router", "router_groups")
     structures = np.stack([some[name] for name in names], axis=1)
-    found = count_layers(structures, layers.dims, layers.steps, Kernel.of(memory, NO_QUIRKS))
+    found = count_layers(structures, layers.dims, layers.steps, layers.widths, Kernel.of(memory, NO_QUIRKS))
     macs = layers.dims[:, :8].prod(axis=1)
     assert (found >= 0).all()
     assert (found[:, :, :N_ENERGY] < 1000 * macs[:, None]).all()

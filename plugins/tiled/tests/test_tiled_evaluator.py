@@ -216,7 +216,7 @@ def test_stride_widens_the_input_footprint():
     """Stride 2: inputs (2 x 15 + 3)^2 instead of (15 + 3)^2, in 2048-bit words, beside the outputs."""
     dims = np.array([[8, 8, 3, 3, 16, 16, 1, 1, 1]])
     structure = np.array([[8, 128, 32, 64, 8, 2]])
-    kernel = Kernel.of("rram", Quirks())
-    writes = {s: count_layers(structure, dims, np.array([[s, s, 1, 1]]), kernel)[0, 0, 11] for s in (1, 2)}
+    kernel, eight = Kernel.of("rram", Quirks()), np.array([[8, 8]])
+    writes = {s: count_layers(structure, dims, np.array([[s, s, 1, 1]]), eight, kernel)[0, 0, 11] for s in (1, 2)}
     words = {s: -(-8 * 8 * (15 * s + 3) ** 2 // 2048) for s in (1, 2)}
     assert writes[2] - writes[1] == words[2] - words[1] > 0

@@ -48,7 +48,15 @@ def layers(draw) -> Layer:
 
 def sums_of(workload: Workload, structure: tuple[int, ...], memory: str) -> tuple[np.ndarray, np.ndarray]:
     found = layer_set([workload], stride_ignored=True, groups_ignored=True)
-    sums, figures = sum_layers(np.array([structure]), found.dims, found.steps, found.basis, Kernel.of(memory, Quirks()))
+    sums, figures = sum_layers(
+        np.array([structure]),
+        found.dims,
+        found.steps,
+        found.widths,
+        found.basis,
+        found.driven,
+        Kernel.of(memory, Quirks()),
+    )
     return sums[0, 0], figures[0, 0]
 
 
