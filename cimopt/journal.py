@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from optuna.storages.journal import JournalFileBackend
+from optuna.storages.journal._file import get_lock_file
 
 LOCK_SUFFIX = ".lock"
 
@@ -23,6 +24,7 @@ class RunJournal(JournalFileBackend):
         Path(str(path) + LOCK_SUFFIX).unlink(missing_ok=True)
         super().__init__(str(path))
         self._held: list[dict[str, Any]] | None = None
+        self._lines: list[str] = []
         self._first_held = 0
 
     @contextmanager
@@ -31,30 +33,35 @@ class RunJournal(JournalFileBackend):
 
         `records_read` is how many records the storage has read: all of them, as it alone writes.
         """
-        self._held, self._first_held = [], records_read
+        self._held, self._lines, self._first_held = [], [], records_read
         try:
             yield
-            held = self._held
         finally:
             self._held = None
-        if held:
-            self._append_known(records_read, held)
+        if self._lines:
+            self._append_known(records_read, self._lines)
 
-    def _append_known(self, first: int, records: list[dict[str, Any]]) -> None:
+    def _append_known(self, first: int, lines: list[str]) -> None:
         """Append and note where each record starts, so that the next read does not start at the file's head."""
         place = os.path.getsize(self._file_path)
-        self.append_logs(records)
-        for number, record in enumerate(records, first):
+        with get_lock_file(self._lock), open(self._file_path, "ab") as file:
+            file.write("".join(lines).encode())
+            file.flush()
+            os.fsync(file.fileno())
+        for number, line in enumerate(lines, first):
             self._log_number_offset[number] = place
-            place += len(json.dumps(record, separators=(",", ":"))) + 1
-        self._log_number_offset[first + len(records)] = place
+            place += len(line)  # JSON as Optuna writes it is ASCII
+        self._log_number_offset[first + len(lines)] = place
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
         if self._held is None:
             super().append_logs(logs)
-        else:
-            # As a reader will see them: keys become strings, tuples become lists.
-            self._held += json.loads(json.dumps(logs))
+            return
+        for record in logs:
+            line = json.dumps(record, separators=(",", ":"))
+            self._lines.append(line + "\n")
+            # As a reader will see it: keys become strings, tuples become lists.
+            self._held.append(json.loads(line))
 
     def read_logs(self, log_number_from: int) -> Iterator[dict[str, Any]]:
         if self._held is None:

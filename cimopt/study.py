@@ -119,7 +119,7 @@ class StoredStudy:
     # ------------------------------------------------------------ writing
     def add(self, batch: Batch) -> None:
         """Write finished designs in one go (fast evaluators); numbers must continue the study's."""
-        trials = [self._frozen(batch, i) for i in range(len(batch.number))]
+        trials = self._frozen(batch)
         if self._shared is not None:
             self._lease.check()
             self._shared.insert(self.study._study_id, int(batch.number[0]), trials)
@@ -133,35 +133,42 @@ class StoredStudy:
         """Designs of a compact study (study.store): trials are numbered anew, the design's number is an attribute."""
         if self._lease is not None:
             self._lease.check()
-        for i in range(len(batch.number)):
-            trial = self._frozen(batch, i)
-            trial.set_user_attr(NUMBER, int(batch.number[i]))
+        for number, trial in zip(batch.number.tolist(), self._frozen(batch), strict=True):
+            trial.set_user_attr(NUMBER, number)
             self.study.add_trial(trial)
 
-    def _frozen(self, batch: Batch, i: int) -> FrozenTrial:
-        params = dict(zip(self._rooms.space.names, batch.genes[i].tolist(), strict=True))
-        failed = bool(batch.scores.errors[i])
-        return create_trial(
-            state=TrialState.FAIL if failed else TrialState.COMPLETE,
-            values=None if failed else batch.scores.values[i].tolist(),
-            params=params,
-            distributions=self._distributions,
-            user_attrs=self._attributes(batch, i),
-            constraints=None if failed else _amounts(batch.scores, i),
-        )
+    def _frozen(self, batch: Batch) -> list[FrozenTrial]:
+        names, failed = self._rooms.space.names, batch.scores.errors.tolist()
+        genes, values, attributes = batch.genes.tolist(), batch.scores.values.tolist(), self._attributes(batch)
+        return [
+            create_trial(
+                state=TrialState.FAIL if failed[i] else TrialState.COMPLETE,
+                values=None if failed[i] else values[i],
+                params=dict(zip(names, genes[i], strict=True)),
+                distributions=self._distributions,
+                user_attrs=attributes[i],
+                constraints=None if failed[i] else _amounts(batch.scores, i),
+            )
+            for i in range(len(genes))
+        ]
 
-    def _attributes(self, batch: Batch, i: int) -> dict[str, Any]:
-        design = self._rooms.space.designs(batch.genes[i : i + 1]).row(0)
-        attributes: dict[str, Any] = {"design": design}
-        metrics = batch.metrics
-        if metrics.ok[i]:
-            attributes["metrics"] = {k: v[i].tolist() for k, v in metrics.values.items()}
-        else:
-            attributes["reason"] = metrics.reasons[metrics.reason[i]]
-        # A fast model is asked again for its limits when results are shown; a slow one is not.
-        if self._keeps_limits and (limits := limits_of(metrics, i)):
-            attributes["limits"] = limits
-        return attributes
+    def _attributes(self, batch: Batch) -> list[dict[str, Any]]:
+        """Per design; columns are decoded once for all of them."""
+        designs, metrics = self._rooms.space.designs(batch.genes), batch.metrics
+        decoded = {name: designs[name].tolist() for name in designs.parameters.all_names}
+        values, ok = {k: v.tolist() for k, v in metrics.values.items()}, metrics.ok.tolist()
+        listed: list[dict[str, Any]] = []
+        for i in range(len(ok)):
+            attributes: dict[str, Any] = {"design": {name: column[i] for name, column in decoded.items()}}
+            if ok[i]:
+                attributes["metrics"] = {k: column[i] for k, column in values.items()}
+            else:
+                attributes["reason"] = metrics.reasons[metrics.reason[i]]
+            # A fast model is asked again for its limits when results are shown; a slow one is not.
+            if self._keeps_limits and (limits := limits_of(metrics, i)):
+                attributes["limits"] = limits
+            listed.append(attributes)
+        return listed
 
     def ask(self, n: int) -> list[Trial]:
         return [self.study.ask(self._distributions) for _ in range(n)]
@@ -204,7 +211,7 @@ class StoredStudy:
         """Finish one asked trial (slow evaluators, other samplers)."""
         if self._lease is not None:
             self._lease.check()
-        for key, value in self._attributes(batch, i).items():
+        for key, value in self._attributes(batch.take(np.array([i])))[0].items():
             trial.set_user_attr(key, value)
         if batch.scores.errors[i]:
             self.study.tell(trial, state=TrialState.FAIL)

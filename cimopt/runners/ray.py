@@ -17,12 +17,13 @@ from typing import Any
 
 from cimopt.errors import InputError
 from cimopt.runners.base import Function, Runner, WorkerFailure
-from cimopt.runners.ray_setup import Resources, check_fits, connect, import_ray, last_line, pickle_sentence
+from cimopt.runners.ray_setup import Resources, check_fits, connect, held, import_ray, last_line, pickle_sentence
 
 POLL_S = 0.5
 # A cluster whose CPUs are all taken (by the jobs that wait for them, perhaps) is given this long.
 START_S = 300.0
 MIN_TIMED = 5  # answers before "unusually slow" means something
+GROW_S = 5.0  # how often nodes that joined the cluster are looked for
 log = logging.getLogger(__name__)
 
 
@@ -51,7 +52,7 @@ class _Flight:
 
 
 class RayRunner(Runner):
-    """`workers` actors (None: as many as the cluster holds), at most one item each in flight.
+    """`workers` actors (None: as many as the cluster holds, later nodes included), at most one item each in flight.
 
     A died worker is replaced and its item tried again up to `max_retries` times. An item that runs
     longer than `timeout_s` per design loses its worker and is not tried again. With
@@ -71,6 +72,7 @@ class RayRunner(Runner):
         self._idle: list[Any] = []
         self._starting: dict[Any, Any] = {}  # a worker counts from the moment it is built
         self._broken_starts = 0
+        self._looked = 0.0
         self._per_design: deque[float] = deque(maxlen=200)
 
     @property
@@ -79,7 +81,7 @@ class RayRunner(Runner):
             return self._wanted
         if self._ray is None or not self._ray.is_initialized():
             return os.cpu_count() or 1
-        return max(self._resources.fit_in(self._ray.cluster_resources()), 1)
+        return max(held(self._ray, self._resources), 1)
 
     def start(self, make: Callable[[], Function]) -> None:
         self._ray = import_ray()
@@ -100,6 +102,7 @@ class RayRunner(Runner):
         left = set(range(len(items)))
         try:
             while left:
+                self._grow(len(flying))
                 self._launch(items, waiting, flying)
                 for ref in self._next(flying):
                     flight = flying.pop(ref)
@@ -123,6 +126,15 @@ class RayRunner(Runner):
     def _hire(self) -> None:
         worker = self._actor.remote(self._make)
         self._starting[worker.ready.remote()] = worker
+
+    def _grow(self, flying: int) -> None:
+        """Workers for nodes that joined after the start."""
+        now = time.monotonic()
+        if self._wanted or now - self._looked < GROW_S:
+            return
+        self._looked = now
+        for _ in range(self.workers - len(self._idle) - len(self._starting) - flying):
+            self._hire()
 
     def _replace(self, worker: Any) -> None:
         self._ray.kill(worker)

@@ -39,7 +39,7 @@ class Resources:
         return {k: float(v) for k, v in listed.items() if v}
 
     def fit_in(self, there: dict[str, float]) -> int:
-        """How many workers the listed resources hold; 0 when none."""
+        """How many workers one node with these resources holds; 0 when none."""
         if not self.needs:
             return os.cpu_count() or 1
         return int(min(there.get(k, 0.0) // v for k, v in self.needs.items()))
@@ -79,6 +79,11 @@ def check_fits(ray: Any, resources: Resources) -> None:
         wanted = ", ".join(f"runner.{n}={v:g}" for n, v in resources.options.items())
         held = ", ".join(f"{v:g} {k}" for k, v in largest.items())
         raise InputError(f"{wanted}: no node of the Ray cluster is that large (largest: {held})")
+
+
+def held(ray: Any, resources: Resources) -> int:
+    """How many workers the cluster's living nodes hold together."""
+    return sum(resources.fit_in(node["Resources"]) for node in ray.nodes() if node.get("Alive"))
 
 
 def import_ray() -> Any:

@@ -2,7 +2,6 @@
 
 import json
 import multiprocessing
-import os
 import signal
 import subprocess
 import sys
@@ -171,14 +170,14 @@ def test_a_second_driver_is_refused_until_the_first_is_done(engine):
 
 
 def test_a_lease_is_renewed_in_time_and_ends_when_it_is_not(engine):
-    first = Lease(engine, "s", lease_s=0.6)
-    time.sleep(1.5)
+    first = Lease(engine, "s", lease_s=2.0)
+    time.sleep(3.0)
     with pytest.raises(StudyConflictError):
-        Lease(engine, "s", lease_s=0.6)
+        Lease(engine, "s", lease_s=2.0)
     first._done.set()  # the driver hangs: nothing renews
     first._thread.join()
-    time.sleep(0.8)
-    second = Lease(engine, "s", lease_s=0.6)
+    time.sleep(2.5)
+    second = Lease(engine, "s", lease_s=2.0)
     first._renew()
     with pytest.raises(StudyConflictError, match="was taken over by"):
         first.check()
@@ -195,13 +194,14 @@ def test_a_killed_drivers_study_is_taken_over_at_once(cimopt, postgres):
     )  # fmt: skip
     storage = PatientStorage(driver_url(url, ""))
     deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        time.sleep(0.05)
-        if any(storage.count(s._study_id) for s in storage.get_all_studies()):
-            break
+    while time.monotonic() < deadline and not any(storage.count(s._study_id) for s in storage.get_all_studies()):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGSTOP)  # it lives and holds its lease, but does not end while the second starts
+    assert process.poll() is None
     second = cimopt(*arguments[:-1], "hydra.run.dir=b")
-    assert process.poll() is not None or "is in use by the cimopt process" in second.stderr, second.stderr
-    os.kill(process.pid, signal.SIGKILL)
+    assert second.returncode == 2
+    assert "is in use by the cimopt process" in second.stderr, second.stderr
+    process.kill()
     process.wait()
     done = cimopt(*arguments)
     assert done.returncode == 0, done.stderr

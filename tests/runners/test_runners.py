@@ -279,6 +279,22 @@ def test_workers_follow_from_what_one_holds():
         assert sorted(runner.map([1, 2, 3])) == [(0, 1), (1, 2), (2, 3)]
 
 
+def test_nodes_that_join_later_get_workers(one_ray, monkeypatch):
+    monkeypatch.setattr("cimopt.runners.ray.GROW_S", 0.0)
+    nodes = one_ray.nodes()
+    small = [{**node, "Resources": {"CPU": 1.0}} for node in nodes]
+    with RayRunner() as runner:
+        monkeypatch.setattr(one_ray, "nodes", lambda: small)
+        runner.start(lambda: lambda item: (time.sleep(0.05), os.getpid())[1])
+        assert runner.workers == 1
+        assert len({pid for _, pid in runner.map(range(4))}) == 1
+        monkeypatch.setattr(one_ray, "nodes", lambda: nodes)
+        seen, until = set(), time.monotonic() + 120
+        while len(seen) < 2 and time.monotonic() < until:
+            seen |= {pid for _, pid in runner.map(range(8))}
+        assert len(seen) == 2
+
+
 def test_a_plug_in_that_workers_lack_is_named():
     """A module only the driver has, as with a plug-in that is not installed on a node."""
     module = types.ModuleType("only_on_the_driver")
