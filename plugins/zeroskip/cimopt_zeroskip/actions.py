@@ -9,8 +9,9 @@ import numpy as np
 from cimopt_zeroskip.chip import ChipRun
 from cimopt_zeroskip.system import mean_hops, partial_sum_bits
 from cimopt_zeroskip.work import LayerWork
+from cimopt_zeroskip.writing import writes_of
 
-# Cell pulses are split into a part per pulse and a part that grows with the mean cell value (0..1).
+# Cell pulses and writes are split into a part per pulse and a part that grows with the mean cell value (0..1).
 ACTIONS = (
     "cell_pulses",
     "cell_pulses_by_value",
@@ -24,6 +25,9 @@ ACTIONS = (
     "array_cycles",
     "pe_cycles",
     "chip_cycles",
+    "cell_writes",
+    "cell_writes_by_value",
+    "row_writes",
 )
 PE_WORD_BITS = 128
 ROUTER_WORD_BITS = 128
@@ -39,20 +43,23 @@ def layer_actions(works: Sequence[LayerWork], run: ChipRun, n_pes: int, cycles: 
     A one pulses its row once per column group that is read in turn, and every cell of the row once per plane;
     a cycle is one conversion of every converter of the arrays at work. Inputs go from the global buffer through
     the mesh into a PE's input buffer and are read there once; partial sums go the other way. Idle actions
-    (leakage) last ``cycles`` per image and are shared among layers by their arrays.
+    (leakage) last ``cycles`` per image and are shared among layers by their arrays. An operand that is written
+    takes the way of the inputs, once per copy.
     """
     share = run.layer_arrays / run.layer_arrays.sum()
-    rows = [_one_layer(work, n_pes) for work in works]
+    writes = [writes_of(work, copies) for work, copies in zip(works, run.copies, strict=True)]
+    rows = [_one_layer(work, w.bits, n_pes) for work, w in zip(works, writes, strict=True)]
     idle = np.array([[run.n_arrays * cycles, n_pes * cycles, cycles]]) * share[:, None]
-    return np.concatenate([np.array(rows), idle], axis=1)
+    cells = [[w.cells, w.cells * _cell_value(work), w.rows] for work, w in zip(works, writes, strict=True)]
+    return np.concatenate([np.array(rows), idle, np.array(cells)], axis=1)
 
 
-def _one_layer(work: LayerWork, n_pes: int) -> list[float]:
+def _one_layer(work: LayerWork, written_bits: float, n_pes: int) -> list[float]:
     m, spec, layer = work.mapped, work.mapped.spec, work.mapped.layer
     ones, side = float(work.ones.sum()), m.arrays_per_block
     pulses = ones * side * spec.xbar_cols
     used = ones * layer.out_channels // layer.groups * spec.cells_per_weight
-    input_bits = float(m.patches * m.rows * spec.input_bits)
+    input_bits = float(m.patches * m.rows * spec.input_bits) + written_bits
     outputs = min(side * spec.xbar_cols // spec.cells_per_weight, layer.out_channels)
     sum_bits = float(m.patches * m.blocks * outputs * partial_sum_bits(spec))
     hops = max(1.0, mean_hops(n_pes))
@@ -70,5 +77,9 @@ def _one_layer(work: LayerWork, n_pes: int) -> list[float]:
 
 
 def _cell_value(work: LayerWork) -> float:
-    known = work.mapped.layer.mean_weight_slice
-    return (known or DEFAULT_CELL_VALUE)[min(work.mapped.spec.bits_per_cell, len(DEFAULT_CELL_VALUE)) - 1]
+    """Mean cell value, of the largest a cell can hold; a weight narrower than its cell leaves the upper levels unused."""
+    spec, known = work.mapped.spec, work.mapped.layer.mean_weight_slice
+    mean = (known or DEFAULT_CELL_VALUE)[min(spec.bits_per_cell, len(DEFAULT_CELL_VALUE)) - 1]
+    if spec.weight_bits >= spec.bits_per_cell:
+        return mean
+    return mean * (2**spec.weight_bits - 1) / (2**spec.bits_per_cell - 1)

@@ -108,7 +108,7 @@ def expected_work(works: Sequence[LayerWork], policy: str, dataflow: str, n_arra
     if policy == "optimal":
         return np.array([w.sync_total for w in works])
     first = plan(works, n_arrays, "weight", "layer")
-    return np.array([w.layer_cycles(int(d[0])) * int(d[0]) for w, d in zip(works, first, strict=True)])
+    return np.array([w.shared_cycles(int(d[0])) * int(d[0]) for w, d in zip(works, first, strict=True)])
 
 
 def plan(works: Sequence[LayerWork], n_arrays: int, policy: str, dataflow: str) -> tuple[np.ndarray, ...]:

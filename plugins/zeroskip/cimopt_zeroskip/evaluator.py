@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,9 +22,12 @@ from cimopt_zeroskip.queueing import DATAFLOWS
 from cimopt_zeroskip.settings import Settings
 from cimopt_zeroskip.system import BITS_PER_MB, network_bounds, pack_chip, plan_packed
 from cimopt_zeroskip.work import LayerWork
+from cimopt_zeroskip.writing import written
 
 ARRAY = ("xbar_rows", "xbar_cols", "bits_per_cell", "rows_per_read", "cols_per_adc")
 CHIP = (*ARRAY, "n_pes", "allocation", "dataflow")
+WRITING = ("memory", "t_cycle_ns")
+KEPT_NETWORKS = 32
 REASONS = ("ok", "the weights do not fit into the arrays", "packed into whole PEs, the weights do not fit")
 FIGURES = ("cycles", "latency_cycles", "utilization", "network", "buffer_bits")
 
@@ -54,11 +58,11 @@ class ZeroSkipEvaluator(Evaluator):
         skip: bool = True,
         used_rows_only: bool = False,
         floor: int = 1,
-        weight_bits: int = 8,
         grouped_policy: str = "block_diagonal",
         row_order: str = "kkc",
         include_linear: bool = False,
         dynamic_layers: str = "refuse",
+        write: Mapping[str, float] | None = None,
         arrays_per_pe: int = 64,
         system: bool = False,
         network: Mapping[str, int | None] | None = None,
@@ -66,47 +70,52 @@ class ZeroSkipEvaluator(Evaluator):
         """See conf/evaluator/zeroskip.yaml for every setting."""
         self.settings = Settings(
             profiles or {}, fidelity, images, synthetic_images, synthetic_seed, skip, used_rows_only, floor,
-            weight_bits, grouped_policy, row_order, include_linear, dynamic_layers, arrays_per_pe, system, network or {},
+            grouped_policy, row_order, include_linear, dynamic_layers, write or {}, arrays_per_pe, system, network or {},
         )  # fmt: skip
+        if dynamic_layers == "write":  # the time of a write depends on the memory and the clock
+            self.stages = (Stage("chip", reads=(*CHIP, *WRITING)), *type(self).stages[1:])
         self._components = ComponentTables()
-        self._networks: dict[str, Network] = {}
+        self._networks: OrderedDict[str, Network] = OrderedDict()
 
     def cache_key(self) -> dict[str, Any]:
         """All settings; profile files by content."""
         return self.settings.plain()
 
     def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"_networks": {}}
+        return super().__getstate__() | {"_networks": OrderedDict()}
 
     def network(self, workload: Workload) -> Network:
         """The workload with its profile; `Network.synthetic` tells drawn from real activations."""
         key = workload.fingerprint
         if key not in self._networks:
             self._networks[key] = Network(workload, self.settings)
+            while len(self._networks) > KEPT_NETWORKS:  # searches over networks meet any number of them
+                self._networks.popitem(last=False)
+        self._networks.move_to_end(key)
         return self._networks[key]
 
     def spec(self, row: Mapping[str, Any]) -> ArraySpec:
         """The array of one design."""
         s = self.settings
         return ArraySpec(
-            **{name: int(row[name]) for name in ARRAY}, weight_bits=s.weight_bits, skip=s.skip,
-            used_rows_only=s.used_rows_only, floor=s.floor, grouped_policy=s.grouped_policy, row_order=s.row_order,
+            **{name: int(row[name]) for name in ARRAY}, skip=s.skip, used_rows_only=s.used_rows_only, floor=s.floor,
+            grouped_policy=s.grouped_policy, row_order=s.row_order,
         )  # fmt: skip
 
     # ------------------------------------------------------------------ stages
     def stage_chip(self, params: Mapping[str, np.ndarray], workloads: Sequence[Workload]) -> dict[str, np.ndarray]:
-        """Allocate and run every combination: figures ``(m, w, 5)``, actions ``(m, w, 12)``, needed arrays ``(m,)``."""
+        """Allocate and run every combination: figures ``(m, w, 5)``, actions ``(m, w, 15)``, needed arrays ``(m,)``."""
         m, w = len(params["n_pes"]), len(workloads)
         figures, actions = np.full((m, w, len(FIGURES)), np.nan), np.full((m, w, len(ACTIONS)), np.nan)
         needed, reason = np.zeros(m), np.zeros(m, dtype=np.int16)
         # Combinations with the same arrays one after the other: their work is then built once.
         for i in np.lexsort([params[name] for name in ARRAY]):
-            row = {name: params[name][i].item() for name in CHIP}
+            row = {name: values[i].item() for name, values in params.items()}
             present = self._present(row)
             needed[i] = self._needed(self.spec(row), workloads)
             reason[i] = int(needed[i] > present)
             for k, workload in enumerate(workloads if not reason[i] else ()):
-                works = self.network(workload).works(self.spec(row))
+                works = self._works(workload, row)
                 run = self._run(works, row)
                 if run is None:
                     reason[i] = 2
@@ -127,6 +136,13 @@ class ZeroSkipEvaluator(Evaluator):
     def _needed(self, spec: ArraySpec, workloads: Sequence[Workload]) -> int:
         """Arrays of one copy of the largest workload."""
         return max(sum(m.arrays for m in self.network(w).mapped(spec)) for w in workloads)
+
+    def _works(self, workload: Workload, row: Mapping[str, Any]) -> list[LayerWork]:
+        """Work of every layer, writing of operands included."""
+        works = self.network(workload).works(self.spec(row))
+        if self.settings.dynamic_layers != "write":
+            return works
+        return written(works, self.settings.write_spec.row_cycles(row["memory"], row["t_cycle_ns"]))
 
     def _run(self, works: list[LayerWork], row: Mapping[str, Any]) -> ChipRun | None:
         """The planned chip; None where packing into PEs leaves no room."""
@@ -154,8 +170,8 @@ class ZeroSkipEvaluator(Evaluator):
         return max(run.cycles, network), network, buffered_bits(works)
 
     def stage_prices(self, params: Mapping[str, np.ndarray], workloads: Sequence[Workload]) -> dict[str, np.ndarray]:
-        """Price ``(m, 12)`` of every action and area ``(m, 7)`` of every part."""
-        return prices.prices(self._components, params)
+        """Price ``(m, 15)`` of every action and area ``(m, 7)`` of every part."""
+        return prices.prices(self._components, params, self.settings.write_spec)
 
     # ----------------------------------------------------------------- results
     def precheck(self, designs: Designs, workloads: Sequence[Workload]) -> dict[str, np.ndarray]:
@@ -224,11 +240,20 @@ class ZeroSkipEvaluator(Evaluator):
             titles = (
                 tuple(m.name for m in self.network(workload).mapped(self.spec(designs.row(0)))) if len(designs) else ()
             )
-            columns = ("energy_j", "latency_s", "cycles", "arrays", "groups_per_array", "stall", "utilization")
+            columns = (
+                "energy_j",
+                "latency_s",
+                "cycles",
+                "arrays",
+                "groups_per_array",
+                "write_cycles",
+                "stall",
+                "utilization",
+            )
             values = {name: np.full((len(designs), len(titles)), np.nan) for name in columns}
             for i in np.flatnonzero(reason == 0):
                 row = designs.row(int(i))
-                works = self.network(workload).works(self.spec(row))
+                works = self._works(workload, row)
                 run = self._run(works, row)
                 cycles, *_ = self._limits_of(works, run, int(row["n_pes"]))
                 actions = layer_actions(works, run, int(row["n_pes"]), cycles)
@@ -237,6 +262,7 @@ class ZeroSkipEvaluator(Evaluator):
                 values["cycles"][i] = run.layer_cycles
                 values["arrays"][i] = run.layer_arrays
                 values["groups_per_array"][i] = [w.mapped.groups_per_array for w in works]
+                values["write_cycles"][i] = [w.write_cycles for w in works]
                 values["stall"][i] = run.layer_stall
                 values["utilization"][i] = run.layer_utilization * run.cycles / cycles
             tables[workload.name] = LayerTable(titles, values)

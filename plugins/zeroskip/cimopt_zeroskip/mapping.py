@@ -31,7 +31,7 @@ class ArraySpec:
         rows_per_read: rows with a one that a read resolves (paper: 3-bit ADC, 8 comparators).
         cols_per_adc: columns that share a converter and are read in turn.
         weight_bits, bits_per_cell: a weight takes ceil(weight_bits / bits_per_cell) cells side by side.
-        input_bits: bit planes.
+        input_bits: bit planes. Both widths are those of the layer that lies on the array (`ArraySpec.holding`).
         skip: zero-skipping. Off: every row of an array is read, padding included.
         used_rows_only: without skipping, read only rows that hold weights (a fairer baseline).
         floor: reads that an empty plane takes (paper: 1).
@@ -66,6 +66,12 @@ class ArraySpec:
         if self.cells_per_weight > self.xbar_cols:
             raise InputError(f"a weight takes {self.cells_per_weight} cells, an array has xbar_cols={self.xbar_cols}")
 
+    def holding(self, layer: Layer) -> ArraySpec:
+        """This array with the widths of a layer's weights and activations."""
+        if (self.weight_bits, self.input_bits) == (layer.weight_bits, layer.activation_bits):
+            return self
+        return replace(self, weight_bits=layer.weight_bits, input_bits=layer.activation_bits)
+
     @property
     def cells_per_weight(self) -> int:
         return -(-self.weight_bits // self.bits_per_cell)
@@ -89,7 +95,7 @@ class MappedLayer:
         layer: its shape (one repeat).
         bounds: int64 ``(blocks + 1,)``, rows at which blocks start and end, in the order of `row_offsets`.
         arrays_per_block: arrays side by side.
-        spec: the array it lies on.
+        spec: the array it lies on, with the layer's widths.
         groups_per_array: groups that share an array (1: none do, or the layer has no groups).
     """
 
@@ -137,9 +143,8 @@ class MappedLayer:
 
 
 def map_layer(layer: Layer, spec: ArraySpec, name: str | None = None) -> MappedLayer:
-    """Blocks and arrays of one layer (one repeat of it)."""
-    if layer.dynamic:
-        raise InputError(f"layer '{layer.name}' multiplies two activations: arrays hold stationary weights only")
+    """Blocks and arrays of one layer (one repeat of it); of a product of two activations, its second operand."""
+    spec = spec.holding(layer)
     rows, outputs, groups = _per_group(layer)
     together = _groups_together(rows, outputs * spec.cells_per_weight, spec) if groups > 1 else 1
     starts = [0]

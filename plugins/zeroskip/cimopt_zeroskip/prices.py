@@ -9,6 +9,7 @@ from cimopt_components import BufferCosts, ComponentTables, adc_resolution, need
 
 from cimopt.errors import InputError
 from cimopt_zeroskip.actions import ACTIONS, GLB_WORD_BITS, PE_WORD_BITS
+from cimopt_zeroskip.writing import WriteSpec
 
 # The tables' array energies are for an 8-bit input fed as up to 255 pulses; one plane is one pulse.
 PULSES = 2**8 - 1
@@ -25,6 +26,7 @@ ENERGY_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "pe_buffers": ("input_words", "output_words"),
     "router": ("router_transfers",),
     "glb": ("glb_reads", "glb_writes"),
+    "dynamic_writes": ("cell_writes", "cell_writes_by_value", "row_writes"),
     "leakage": ("array_cycles", "pe_cycles", "chip_cycles"),
 }
 AREAS = ("cells", "row_drivers", "column_drivers", "adc", "pe_buffers", "router", "glb")
@@ -32,7 +34,7 @@ AREAS = ("cells", "row_drivers", "column_drivers", "adc", "pe_buffers", "router"
 Columns = Mapping[str, np.ndarray]
 
 
-def prices(tables: ComponentTables, keys: Columns) -> dict[str, np.ndarray]:
+def prices(tables: ComponentTables, keys: Columns, writing: WriteSpec) -> dict[str, np.ndarray]:
     """Price of every action in J, ``price`` ``(m, len(ACTIONS))`` (idle ones per cycle), and ``area`` in mm2.
 
     ``area`` ``(m, len(AREAS))`` is per array for the first four, per PE for buffers and router, once for the
@@ -44,11 +46,13 @@ def prices(tables: ComponentTables, keys: Columns) -> dict[str, np.ndarray]:
     for memory in np.unique(keys["memory"]):
         here = np.flatnonzero(keys["memory"] == memory)
         some = {name: np.asarray(values)[here] for name, values in keys.items()}
-        price[here], area[here] = _of_memory(tables, str(memory), some)
+        price[here], area[here] = _of_memory(tables, str(memory), some, writing.pulses(str(memory)))
     return {"price": price, "area": area}
 
 
-def _of_memory(tables: ComponentTables, memory: str, keys: Columns) -> tuple[np.ndarray, np.ndarray]:
+def _of_memory(
+    tables: ComponentTables, memory: str, keys: Columns, write_pulses: float
+) -> tuple[np.ndarray, np.ndarray]:
     array = tables.arrays(memory, *(keys[k] for k in ("node_nm", "v_op", "xbar_rows", "xbar_cols")))
     pe, glb, router = _buffers(tables, keys)
     bits = needed_bits(keys["rows_per_read"], np.array(1), keys["bits_per_cell"]).astype(int)
@@ -57,6 +61,7 @@ def _of_memory(tables: ComponentTables, memory: str, keys: Columns) -> tuple[np.
     seconds = keys["t_cycle_ns"] * 1e-9
     cells = keys["xbar_rows"] * keys["xbar_cols"]
     off, on = array.cell_read_j[:, 2] / PULSES, array.cell_read_j[:, 3] / PULSES
+    write_off, write_on = array.cell_write_j[:, 2] * write_pulses, array.cell_write_j[:, 3] * write_pulses
     leak = cells * array.cell_leak_w + array.rows_leak_w + array.cols_leak_w + array.adcs_leak_w * shared
     word = pe.read_j + pe.write_j + 2 * pe.address_j
     price = {
@@ -72,6 +77,9 @@ def _of_memory(tables: ComponentTables, memory: str, keys: Columns) -> tuple[np.
         "array_cycles": leak * seconds,
         "pe_cycles": 2 * pe.leak_w * seconds,
         "chip_cycles": glb.leak_w * seconds,
+        "cell_writes": write_off,
+        "cell_writes_by_value": write_on - write_off,
+        "row_writes": array.row_write_j[:, 2] * write_pulses,
     }
     area = [
         array.cell_area_mm2 * cells, array.rows_area_mm2, array.cols_area_mm2, array.adcs_area_mm2 * shared,

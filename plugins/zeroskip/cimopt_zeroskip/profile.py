@@ -12,7 +12,7 @@ import json
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ class Profile:
 
     Attributes:
         name: network's name.
-        layers: in order.
+        layers: in order, their activations as wide as the profile's codes.
         tensors: name -> ``(images, h, w, c)``, unsigned.
         input_bits: bits of a value.
         provenance: where network and images come from, licences, quantisation.
@@ -70,6 +70,7 @@ class Profile:
                 )
         if len({len(t) for t in self.tensors.values()}) != 1:
             raise InputError(f"profile '{self.name}': tensors hold different numbers of images")
+        self.layers = tuple(replace(p, layer=replace(p.layer, activation_bits=self.input_bits)) for p in self.layers)
         self._counts: dict[tuple[int, int, str, bytes], np.ndarray] = {}
 
     @property

@@ -12,8 +12,9 @@ from cimopt_zeroskip.mapping import GROUP_POLICIES, ROW_ORDERS
 from cimopt_zeroskip.profile import shipped
 from cimopt_zeroskip.system import ARRAYS_PER_PE, NetworkSpec
 from cimopt_zeroskip.work import FIDELITIES
+from cimopt_zeroskip.writing import WriteSpec
 
-DYNAMIC = ("refuse", "exclude")
+DYNAMIC = ("refuse", "exclude", "write")
 SYNTHETIC = "synthetic"
 
 
@@ -29,11 +30,11 @@ class Settings:
     skip: bool = True
     used_rows_only: bool = False
     floor: int = 1
-    weight_bits: int = 8
     grouped_policy: str = "block_diagonal"
     row_order: str = "kkc"
     include_linear: bool = False
     dynamic_layers: str = "refuse"
+    write: Mapping[str, float] = field(default_factory=dict)
     arrays_per_pe: int = ARRAYS_PER_PE
     system: bool = False
     network: Mapping[str, int | None] = field(default_factory=dict)
@@ -51,7 +52,6 @@ class Settings:
         for key, low in (
             ("synthetic_images", 1),
             ("synthetic_seed", 0),
-            ("weight_bits", 1),
             ("arrays_per_pe", 1),
             ("images", 1),
         ):
@@ -59,7 +59,7 @@ class Settings:
             if not (type(value) is int and value >= low) and not (key == "images" and value is None):
                 raise InputError(f"evaluator.zeroskip.{key}={value!r} must be a whole number >= {low}")
         self._check_profiles()
-        _ = self.network_spec
+        _ = self.network_spec, self.write_spec
 
     def _check_profiles(self) -> None:
         if not isinstance(self.profiles, Mapping):
@@ -79,10 +79,22 @@ class Settings:
                 raise unknown_name("key in evaluator.zeroskip.network", key, known)
         return NetworkSpec(**self.network)
 
+    @property
+    def write_spec(self) -> WriteSpec:
+        """How operands of products of two activations are written."""
+        known = [f.name for f in fields(WriteSpec)]
+        for key, value in self.write.items():
+            if key not in known:
+                raise unknown_name("key in evaluator.zeroskip.write", key, known)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+                raise InputError(f"evaluator.zeroskip.write.{key}={value!r} must be a number > 0")
+        return WriteSpec(**self.write)
+
     def plain(self) -> dict[str, Any]:
         """All values, for cache keys; profile files by content."""
         from cimopt_zeroskip.profiling.onnx_run import sha256
 
         values = asdict(self) | {"profiles": dict(self.profiles), "network": asdict(self.network_spec)}
+        values["write"] = asdict(self.write_spec)
         files = {n: Path(v) for n, v in self.profiles.items() if Path(v).suffix and Path(v).is_file()}
         return values | {"profile_files": {n: sha256(p) for n, p in files.items()}}

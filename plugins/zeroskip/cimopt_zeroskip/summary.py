@@ -124,7 +124,7 @@ def save_summary(summary: SummaryProfile, path: str | os.PathLike[str]) -> None:
 
 def summary_from(meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> SummaryProfile:
     """Build from a file's parts; `cimopt_zeroskip.profile.load` calls this."""
-    layers = tuple(layer_of(given) for given in meta["layers"])
+    layers = tuple(replace(layer_of(given), activation_bits=meta["array"]["input_bits"]) for given in meta["layers"])
     numbers = tuple(
         {key.split("/")[2]: value for key, value in arrays.items() if key.startswith(f"s/{i:04d}/")}
         for i in range(len(layers))

@@ -134,6 +134,14 @@ def synthetic_profile(workload: Workload, *, n_images: int = 1, seed: int = 0) -
     return SyntheticProfile(workload.name, layers, shares, n_images, seed)
 
 
+def dynamic_profile(workload: Workload, *, n_images: int = 1, seed: int = 0) -> SyntheticProfile:
+    """Inputs of a network's products of two activations: always drawn, densities by their depth in the network."""
+    n = len(workload.layers)
+    found = [(i, layer) for i, layer in enumerate(workload.layers) if layer.dynamic]
+    shares = tuple(_by_depth(max(i, 1), n) for i, _ in found)
+    return SyntheticProfile(workload.name, tuple(layer for _, layer in found), shares, n_images, seed)
+
+
 def _planes(network: str, index: int, n_layers: int) -> tuple[float, ...]:
     measured = _authors().get(ORIGINS.get(network, ""), ())
     if index < len(measured):
@@ -143,6 +151,10 @@ def _planes(network: str, index: int, n_layers: int) -> tuple[float, ...]:
         return known
     if index == 0:
         return (PIXEL_DENSITY,) * len(PLANE_SHAPE)
+    return _by_depth(index, n_layers)
+
+
+def _by_depth(index: int, n_layers: int) -> tuple[float, ...]:
     depth = (index - 1) / max(1, n_layers - 2)
     return _shaped(DENSITY_FIRST + (DENSITY_LAST - DENSITY_FIRST) * depth, len(PLANE_SHAPE))
 

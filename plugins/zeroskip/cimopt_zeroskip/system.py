@@ -110,17 +110,21 @@ def pack_chip(works: Sequence[LayerWork], copies: Sequence[np.ndarray], capacity
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bits per image. Per layer: ``inputs`` to and ``sums`` from all blocks, headers included, float64 ``(L,)``."""
+    """Bits per image. Per layer: ``inputs`` to and ``sums`` from all blocks, headers included, float64 ``(L,)``.
+
+    ``operands``: what each copy of a block is written with, ``(blocks,)`` per layer; 0 for stored weights.
+    """
 
     inputs: np.ndarray
     sums: np.ndarray
     input_packets: tuple[np.ndarray, ...]
     sum_packets: tuple[np.ndarray, ...]
+    operands: tuple[np.ndarray, ...]
 
 
 def traffic(works: Sequence[LayerWork], network: NetworkSpec) -> Traffic:
     """Every operation of every block receives its slice of inputs and sends its partial sums, whoever runs it."""
-    inputs, sums, in_packets, out_packets = [], [], [], []
+    inputs, sums, in_packets, out_packets, operands = [], [], [], [], []
     for work in works:
         m, spec = work.mapped, work.mapped.spec
         outputs = min(m.arrays_per_block * spec.xbar_cols // spec.cells_per_weight, m.layer.out_channels)
@@ -129,9 +133,11 @@ def traffic(works: Sequence[LayerWork], network: NetworkSpec) -> Traffic:
         packet_out = np.full(m.blocks, _flits(np.array(outputs * sum_bits), network) * network.link_bits)
         in_packets.append(packet_in)
         out_packets.append(packet_out)
+        values = m.block_rows * (m.layer.out_channels // m.layer.groups) * m.layer.dynamic
+        operands.append(_flits(values * spec.weight_bits, network) * float(network.link_bits * m.layer.dynamic))
         inputs.append(float(packet_in.sum()) * m.patches)
         sums.append(float(packet_out.sum()) * m.patches)
-    return Traffic(np.array(inputs), np.array(sums), tuple(in_packets), tuple(out_packets))
+    return Traffic(np.array(inputs), np.array(sums), tuple(in_packets), tuple(out_packets), tuple(operands))
 
 
 def partial_sum_bits(spec: ArraySpec) -> int:
@@ -159,10 +165,11 @@ def network_bounds(
         here = np.flatnonzero(placed.layer_of == i)
         block = placed.block_of[here]
         share = work.mapped.patches / np.asarray(run.copies[i], dtype=np.float64)[block]
-        np.add.at(load_in, placed.pe_of[here], share * bits.input_packets[i][block])
+        np.add.at(load_in, placed.pe_of[here], share * bits.input_packets[i][block] + bits.operands[i][block])
         np.add.at(load_out, placed.pe_of[here], share * bits.sum_packets[i][block])
     side = mesh_side(n_pes)
-    total_in, total_out = float(bits.inputs.sum()), float(bits.sums.sum())
+    operands = sum(float(each @ given) for each, given in zip(bits.operands, run.copies, strict=True))
+    total_in, total_out = float(bits.inputs.sum()) + operands, float(bits.sums.sum())
     per_link = network.link_bits * network.cycles_per_array_cycle
     return {
         "pe_input": float(load_in.max()) / per_link,
@@ -187,7 +194,7 @@ def mean_hops(n_pes: int) -> float:
 def buffered_bits(works: Sequence[LayerWork]) -> float:
     """Bits of feature maps that a pipelined chip holds: every layer's input map, twice (one filled, one read).
 
-    An input map is taken as the positions its patches cover, stride included.
+    An input map is taken as the positions its patches cover, stride included; a product's second operand is one too.
     """
     total = 0.0
     for work in works:
@@ -195,6 +202,7 @@ def buffered_bits(works: Sequence[LayerWork]) -> float:
         height = (layer.out_map[0] - 1) * layer.stride[0] + 1
         width = (layer.out_map[1] - 1) * layer.stride[1] + 1
         total += 2.0 * layer.in_channels * height * width * layer.batch * work.mapped.spec.input_bits
+        total += 2.0 * layer.weights // layer.repeats * layer.weight_bits * layer.dynamic
     return total
 
 

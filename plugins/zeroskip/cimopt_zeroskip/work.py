@@ -16,6 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
+from cimopt.errors import InputError
 from cimopt_zeroskip.bits import _forms, cost_table, cycles_by_block
 from cimopt_zeroskip.mapping import MappedLayer
 from cimopt_zeroskip.profile import Profile
@@ -32,17 +33,22 @@ class LayerWork:
         block_total: cycles all operations of a block take, one image, float64 ``(blocks,)``.
         sync_total: the same with the barrier, i.e. sum over patches of the slowest block.
         ones: ones over all operations of a block, float64 ``(blocks,)``.
-        reads: reads of one column group over all operations, = block_total / cols_per_adc.
+        write_cycles: cycles before the first operation, in which an operand is written; 0 for stored weights.
     """
 
     mapped: MappedLayer
     block_total: np.ndarray
     sync_total: float
     ones: np.ndarray
+    write_cycles = 0.0
 
     def layer_cycles(self, copies: int) -> float:
         """Cycles with ``copies`` duplicates of the whole layer and the barrier."""
         raise NotImplementedError
+
+    def shared_cycles(self, copies: int) -> float:
+        """Those of them that copies share: without writing."""
+        return self.layer_cycles(copies)
 
     def block_cycles(self, copies: np.ndarray) -> np.ndarray:
         """Cycles of each block with its own copies, ``(blocks,)``."""
@@ -245,13 +251,23 @@ def trace_work(
 ) -> LayerWork:
     """Exact work of one profiled layer on the chosen images (without skipping: `UniformWork`)."""
     spec = mapped.spec
-    table = cost_table(spec.xbar_rows, spec.rows_per_read, profile.input_bits, spec.cols_per_adc, spec.floor)
-    counts = [profile.counts(index, mapped, image) for image in images]
+    table = cost_table(spec.xbar_rows, spec.rows_per_read, spec.input_bits, spec.cols_per_adc, spec.floor)
+    low = _dropped_planes(profile, mapped)
+    counts = [profile.counts(index, mapped, image)[:, :, low:] for image in images]
     ones = np.mean([c.sum(axis=(0, 2), dtype=np.int64) for c in counts], axis=0)
     if not spec.skip:
         return uniform_work(mapped, ones)
     jobs = np.stack([cycles_by_block(c, table, compiled=compiled) for c in counts])
     return TraceWork(mapped, jobs, ones, compiled)
+
+
+def _dropped_planes(profile: Profile, mapped: MappedLayer) -> int:
+    """Planes below the layer's activation bits: narrower inputs are the profile's codes without their lowest bits."""
+    have, wanted = profile.input_bits, mapped.spec.input_bits
+    if wanted > have:
+        kind = "drawn activations have" if profile.synthetic else f"profile '{profile.name}' holds"
+        raise InputError(f"layer '{mapped.name}': activation_bits={wanted}, but {kind} {have} bits")
+    return have - wanted
 
 
 def at_fidelity(work: LayerWork, fidelity: str) -> LayerWork:

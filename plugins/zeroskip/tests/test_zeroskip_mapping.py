@@ -124,11 +124,6 @@ def test_padding_holds_the_code_of_zero():
     assert patches.tolist() == [[5, 5, 5, 5, 9, 5, 5, 5, 5]]
 
 
-def test_products_of_activations_are_refused():
-    with pytest.raises(InputError, match="two activations"):
-        map_layer(Layer("qk", "matmul", 64, 64, dynamic=True), ArraySpec())
-
-
 @pytest.mark.parametrize(
     ("setting", "named"),
     [
