@@ -14,7 +14,7 @@ from cimopt import objectives, plugins
 from cimopt import space as spaces
 from cimopt.config import Config
 from cimopt.errors import InputError
-from cimopt.evaluators import Cached, Chain, Evaluator, Guarded, OneByOneEvaluator, Spread
+from cimopt.evaluators import Cached, Chain, Evaluator, Guarded, OneByOneEvaluator, PerNetwork, Spread
 from cimopt.evaluators.wrappers import Wrapper
 from cimopt.objectives import Objective
 from cimopt.runners.auto import AutoRunner
@@ -24,7 +24,8 @@ from cimopt.runners.ray_setup import Resources
 from cimopt.runners.serial import SerialRunner
 from cimopt.space import SearchSpace
 from cimopt.types import Designs, Metrics, ParameterSet, Workload, fingerprint
-from cimopt.workloads import load_entries
+from cimopt.workloads import networks_of
+from cimopt.workloads.networks import Networks
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,21 @@ class EvaluatorRecipe:
 
     entries: tuple[tuple[str, Mapping[str, Any]], ...]
     parameters: ParameterSet
-    workloads: tuple[Workload, ...]
+    networks: Networks
 
-    def chain(self) -> Chain:
+    @property
+    def workloads(self) -> tuple[Workload, ...]:
+        """What to call the chain with; searched networks are replaced there, design by design."""
+        return self.networks.first
+
+    def chain(self) -> Chain | PerNetwork:
         """The evaluators in working order; InputError when a need is not met."""
         built = [_build(name, settings) for name, settings in self.entries]
-        return Chain(built, self.parameters.all_names)
+        chain = Chain(built, self.parameters.all_names)
+        searched = [p.name for p in self.networks.parameters]
+        if not searched:
+            return chain
+        return PerNetwork(chain, searched, self.networks.at, self.networks.identity)
 
     def __call__(self) -> Function:
         """What a runner's worker runs: (genes, detail) -> (Metrics, seconds)."""
@@ -66,16 +76,21 @@ class Rooms:
 
     config: Config
     space: SearchSpace
-    workloads: tuple[Workload, ...]
+    networks: Networks
     recipe: EvaluatorRecipe
-    chain: Chain
+    chain: Chain | PerNetwork
     objective: Objective
+
+    @property
+    def workloads(self) -> tuple[Workload, ...]:
+        """The workloads; searched ones at their first combination (names and order are what counts)."""
+        return self.networks.first
 
     @property
     def identity(self) -> dict[str, Any]:
         """What decides the result; a workload counts by its content, not by its file's name."""
         plain = dict(self.config.identity)
-        plain["workload"] = {w.name: w.fingerprint for w in self.workloads}
+        plain["workload"] = self.networks.identity
         plain["space"] = {"name": self.space.name, "fingerprint": self.space.fingerprint, **_choices(self.space)}
         plain["evaluator_versions"] = {e.name: e.version for e in self.chain.evaluators}
         return plain
@@ -100,32 +115,17 @@ def _choices(space: SearchSpace) -> dict[str, Any]:
 
 def assemble(config: Config) -> Rooms:
     """Every room of one study; every wrong name or value is one InputError before anything runs."""
-    space = spaces.from_config(config.space)
-    workloads = load_workloads(config.workload)
-    recipe = EvaluatorRecipe(_entries(config.evaluator), space.parameters, workloads)
+    networks = networks_of(config.workload)
+    space = spaces.from_config(config.space, networks.parameters, networks.rules)
+    recipe = EvaluatorRecipe(_entries(config.evaluator), space.parameters, networks)
     chain = recipe.chain()
     objective = objectives.from_config(config.objective)
     objectives.check_available(objective, chain.provides)
-    return Rooms(config, space, workloads, recipe, chain, objective)
+    return Rooms(config, space, networks, recipe, chain, objective)
 
 
 def _entries(section: Mapping[str, Any]) -> tuple[tuple[str, Mapping[str, Any]], ...]:
     return tuple((name, dict(settings or {})) for name, settings in section.items())
-
-
-def load_workloads(section: Mapping[str, Mapping[str, Any]]) -> tuple[Workload, ...]:
-    """Zoo, published and file workloads by entry; a plug-in's by its announced name."""
-    announced = {p.name for p in plugins.installed("cimopt.workloads")}
-    found: list[Workload] = []
-    for key, entry in section.items():
-        name = (entry or {}).get("name") or key
-        if name in announced and not (entry or {}).get("file"):
-            found.append(plugins.load("cimopt.workloads", name)())
-        else:
-            found += load_entries({key: entry or {}})
-    if not found:
-        return load_entries({})  # the one sentence for "no workload is chosen"
-    return tuple(found)
 
 
 def make_runner(config: Config, size: Callable[[Any], int] = lambda item: len(item[0])) -> Runner:
@@ -152,7 +152,7 @@ def _ray_installed() -> bool:
     return find_spec("ray") is not None
 
 
-def is_slow(chain: Chain) -> bool:
+def is_slow(chain: Chain | PerNetwork) -> bool:
     """Whether a design is expensive enough to be kept on disk and told one by one."""
     return any(isinstance(e, OneByOneEvaluator) for e in chain.evaluators)
 

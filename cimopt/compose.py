@@ -25,7 +25,9 @@ from cimopt import plugins
 
 CONF_MODULE = "cimopt.conf"
 # Sections a person may add keys to without Hydra's "+": their owners check the names.
-OPEN_SECTIONS = ("space.fix.", "space.rules.", "design.", "tracking.tags.", "objective.limits.", "study.store=")
+OPEN_SECTIONS = (
+    "space.fix.", "space.rules.", "workload.", "design.", "tracking.tags.", "objective.limits.", "study.store=",
+)  # fmt: skip
 
 
 class PluginConfs(SearchPathPlugin):

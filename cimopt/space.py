@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -31,6 +31,11 @@ class Rule:
     min: float = -np.inf
     max: float = np.inf
 
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What decides which designs it refuses."""
+        return vars(self)
+
     def holds(self, designs: Designs) -> np.ndarray:
         """Whether each design keeps the rule, bool (n,)."""
         value = np.ones(len(designs))
@@ -39,13 +44,25 @@ class Rule:
         return (value >= self.min) & (value <= self.max)
 
 
+class AnyRule(Protocol):
+    """What refuses designs by their parameters alone; `product` names those it reads."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def product(self) -> tuple[str, ...]: ...
+    @property
+    def identity(self) -> dict[str, Any]: ...
+    def holds(self, designs: Designs) -> np.ndarray: ...
+
+
 @dataclass(frozen=True)
 class SearchSpace:
     """Parameters in gene order, fixed ones, and rules over parameters alone."""
 
     name: str
     parameters: ParameterSet
-    rules: tuple[Rule, ...] = field(default=())
+    rules: tuple[AnyRule, ...] = field(default=())
 
     def __post_init__(self) -> None:
         for rule in self.rules:
@@ -70,7 +87,7 @@ class SearchSpace:
     @cached_property
     def fingerprint(self) -> str:
         """Content hash; a study refuses to resume on another one."""
-        return fingerprint([self.parameters.fingerprint, [vars(rule) for rule in self.rules]])
+        return fingerprint([self.parameters.fingerprint, [rule.identity for rule in self.rules]])
 
     @cached_property
     def size(self) -> int:
@@ -201,19 +218,38 @@ def _index(name: str, value: Value, choices: Sequence[Value]) -> int:
 
 
 # ------------------------------------------------------------ from plain config
-def from_config(config: Mapping[str, Any]) -> SearchSpace:
-    """Build a space from its config section; every wrong key or value is one InputError."""
+def from_config(
+    config: Mapping[str, Any], more: Sequence[Parameter] = (), more_rules: Sequence[AnyRule] = ()
+) -> SearchSpace:
+    """Build a space from its config section; every wrong key or value is one InputError.
+
+    `more` are parameters that come from elsewhere (of searched networks), with their rules. They lead the gene
+    order, so that neighbours in an enumeration share their networks; `fix` and `rules` may name them too.
+    """
     _known("key in space", config, SPACE_KEYS)
     name = str(config.get("name") or "space")
     listed = config.get("parameters") or {}
     if not listed:
         raise InputError(f"space '{name}' is empty: space.parameters lists no parameter")
     fixed = dict(config.get("fixed") or {})
-    parameters = {key: _parameter(key, dict(section or {}), listed) for key, section in listed.items()}
-    for key, value in dict(config.get("fix") or {}).items():
+    parameters = {p.name: p for p in more}
+    for key, section in listed.items():
+        if key in parameters:
+            raise InputError(f"space.parameters.{key} is also a parameter of a searched network; rename one")
+        parameters[key] = _parameter(key, dict(section or {}), listed)
+    for key, value in flat(config.get("fix") or {}).items():
         _fix(key, value, parameters, fixed)
-    rules = tuple(_rule(key, dict(section or {})) for key, section in (config.get("rules") or {}).items())
-    return SearchSpace(name, ParameterSet(tuple(parameters.values()), fixed), rules)
+    rules = [_rule(key, dict(section or {})) for key, section in (config.get("rules") or {}).items()]
+    return SearchSpace(name, ParameterSet(tuple(parameters.values()), fixed), (*rules, *more_rules))
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested keys joined by points: `resnet: {width: 1}`, as Hydra nests `resnet.width=1`, is `resnet.width: 1`."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        found |= flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
+    return found
 
 
 def _known(kind: str, given: Mapping[str, Any], allowed: Sequence[str]) -> None:

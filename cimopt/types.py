@@ -17,7 +17,7 @@ import numpy as np
 
 from cimopt.errors import InputError, unknown_name
 
-LEVELS = ("device", "circuit", "architecture", "system")
+LEVELS = ("device", "circuit", "architecture", "system", "network")
 LAYER_KINDS = ("conv", "linear", "matmul")
 MAX_BITS_PER_CELL = 8
 DEFAULT_BITS, MAX_BITS = 8, 16  # of one weight or activation
@@ -277,13 +277,14 @@ class Layer:
 
 @dataclass(frozen=True)
 class Workload:
-    """One network: ordered layers with repeat counts."""
+    """One network: ordered layers with repeat counts. `params` are the family's, for a network of a family."""
 
     name: str
     layers: tuple[Layer, ...]
     variant: str = ""
     source: str = ""
     input_shape: tuple[int, ...] | None = None
+    params: Mapping[str, Value] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if not self.layers:
@@ -307,7 +308,8 @@ class Workload:
 
     @cached_property
     def fingerprint(self) -> str:
-        return fingerprint([self.name, [vars(layer) for layer in self.layers]])
+        content = [self.name, [vars(layer) for layer in self.layers]]
+        return fingerprint([*content, dict(self.params)] if self.params else content)
 
 
 # ------------------------------------------------------------------- metrics

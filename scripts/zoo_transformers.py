@@ -6,7 +6,7 @@ drop one token axis there. Embedding look-ups, normalisation and softmax have no
 
 from __future__ import annotations
 
-from zoo_builder import FeatureMap, Network
+from cimopt.workloads.builder import FeatureMap, Network
 
 from cimopt.types import Workload
 

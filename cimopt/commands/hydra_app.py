@@ -65,7 +65,24 @@ def run(verb: str, config_name: str, job: Callable[[DictConfig], Any], arguments
         return complain(_sentence(error, config_name), 2)
     except KeyboardInterrupt:
         return 130
+    except (RuntimeError, FileNotFoundError) as error:
+        if (sentence := _launchers_sentence(error)) is None:
+            raise
+        return complain(sentence, 2)
     return _exit_code(started)
+
+
+def _launchers_sentence(error: Exception) -> str | None:
+    """What kept submitit from running a sweep's jobs; None for any other failure."""
+    if 'detect "srun"' in str(error) or getattr(error, "filename", None) == "sbatch":
+        return (
+            "hydra/launcher=submitit_slurm: there is no SLURM (srun, sbatch) on this machine; start the sweep on a "
+            "login node, or use hydra/launcher=ray or submitit_local"
+        )
+    if type(error).__module__.startswith("submitit."):
+        reason = masked(" ".join(str(error).split()))[:300]
+        return f"a job of this sweep was lost ({reason}); the same command again completes what is missing"
+    return None
 
 
 def _mask_logs() -> None:
@@ -176,7 +193,7 @@ def checked(config: DictConfig, drop: Sequence[str] = ()) -> Config:
 
 def _choice(group: str) -> str:
     """What was chosen for a config group, such as cnn4 or resnet18+vgg16."""
-    return "+".join(re.findall(r"[\w.-]+", str(HydraConfig.get().runtime.choices.get(group))))
+    return "+".join(re.findall(r"[\w.-]+", str(HydraConfig.get().runtime.choices.get(group) or "")))
 
 
 def output_folder() -> Path:

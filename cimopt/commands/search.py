@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import shlex
+import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,8 +29,11 @@ from cimopt.sequential import check_levels, level_config, start_design
 from cimopt.stores import refuse_unsafe_sqlite
 from cimopt.study import StoredStudy
 from cimopt.tracking import Tracker, flatten, make_tracker
+from cimopt.workloads import to_yaml
 
 RUN_ID = "mlflow_run_id"
+NETWORKS = "networks"
+SHRINKING = {"energy_j", "latency_s", "area_mm2", "cost", "edp"}  # metrics that are best for the smallest network
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -43,6 +47,7 @@ def job(config: DictConfig) -> float | None:
     checked = hydra_app.checked(config)
     _check_stores(checked)
     rooms = assemble(checked)
+    _warn_of_shrinking_networks(rooms)
     folder, launch = hydra_app.output_folder(), hydra_app.launch_folder()
     if checked.search.name == "sequential":
         plan = (
@@ -57,6 +62,16 @@ def job(config: DictConfig) -> float | None:
     else:
         result = _study(rooms, folder, launch, {})
     return result["best"]["score"] if result["best"] else None
+
+
+def _warn_of_shrinking_networks(rooms: Rooms) -> None:
+    """Where networks are searched and only costs count, the smallest network wins: rarely what is meant."""
+    if rooms.networks.parameters and set(rooms.objective.requires) <= SHRINKING:
+        sys.stderr.write(
+            f"cimopt: note: {rooms.networks.parameters[0].name} and the other searched parameters of networks are only "
+            "judged by what they cost, so the smallest network wins; chain an accuracy evaluator, or set a limit such "
+            "as 'objective.limits.network_macs={min: 3e8}' with network_size among the evaluators\n"
+        )
 
 
 def _check_stores(config: Config) -> None:
@@ -210,8 +225,19 @@ def _write(rooms: Rooms, run: SearchRun, folder: Path) -> dict[str, Any]:
     if everything is not None:
         _fill(result, rooms, run, folder)
     write_json(folder / RESULT, result)
+    if rooms.networks.parameters and result["best"]:
+        _write_networks(rooms, result["best"]["design"], folder / NETWORKS)
     write_report(folder / "report.html", plain(result), _plots(rooms, run, folder), _command(folder))
     return plain(result)
+
+
+def _write_networks(rooms: Rooms, design: dict[str, Any], folder: Path) -> None:
+    """The best design's searched networks as workload files, to be trained or evaluated elsewhere."""
+    folder.mkdir(exist_ok=True)
+    for entry, network in zip(rooms.networks.entries, rooms.networks.at(design), strict=True):
+        if entry.search:
+            comment = f"The network of the best design of {rooms.config.label}."
+            (folder / f"{entry.name}.yaml").write_text(to_yaml(network, comment), encoding="utf-8")
 
 
 def _fill(result: dict[str, Any], rooms: Rooms, run: SearchRun, folder: Path) -> None:

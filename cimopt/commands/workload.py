@@ -12,9 +12,11 @@ from pathlib import Path
 from cimopt import plugins
 from cimopt.errors import CimoptError, InputError
 from cimopt.types import Workload
-from cimopt.workloads import SOURCES, format_table, load, load_entries, names, to_yaml
+from cimopt.workloads import SOURCES, format_table, load, names, networks_of, to_yaml
+from cimopt.workloads.families import FAMILIES
 from cimopt.workloads.files import read_any
 from cimopt.workloads.importers import FORMATS, PADDINGS, Imported, Options, import_file, parse_bindings
+from cimopt.workloads.knobs import BITS, Knob
 
 HEADER = "Imported by `cimopt workload import`"
 PLUGIN_GROUP = "cimopt.workloads"
@@ -24,7 +26,7 @@ MAX_OPERATIONS = 12
 def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     try:
-        return {"list": _list, "show": _show, "import": _import}[options.verb](options)
+        return {"list": _list, "families": _families, "show": _show, "import": _import}[options.verb](options)
     except CimoptError as error:
         sys.stderr.write(f"cimopt: {error}\n")
         return error.exit_code
@@ -53,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     for verb in (show, bring):
         _add_import_options(verb)
     verbs.add_parser("list", help="names of the zoo and of the published set")
+    verbs.add_parser("families", help="families of networks and their parameters, for params and search")
     return parser
 
 
@@ -97,6 +100,28 @@ def _list(given: argparse.Namespace) -> int:
     return 0
 
 
+def _families(given: argparse.Namespace) -> int:
+    for name, family in FAMILIES.items():
+        sys.stdout.write(f"{name}\n")
+        for knob, one in family.knobs.items():
+            if one.follows is None:
+                sys.stdout.write(f"  {knob:16} {one.allowed}{_default(one)}\n")
+        followers: dict[str, list[str]] = {}
+        for knob, one in family.knobs.items():
+            if one.follows is not None:
+                followers.setdefault(one.follows, []).append(knob)
+        for leader, names_ in followers.items():
+            sys.stdout.write(f"  {', '.join(names_)}: as {leader} unless given\n")
+    sys.stdout.write(f"any other network\n  {', '.join(BITS)}: its layers' own unless given\n")
+    return 0
+
+
+def _default(knob: Knob) -> str:
+    if knob.must_be_given:
+        return ", must be given"
+    return f", default {knob.default}" if knob.default is not None else ", its layers' own unless given"
+
+
 def _announced() -> list[str]:
     """Names of networks that plug-ins bring along."""
     return sorted(p.name for p in plugins.installed(PLUGIN_GROUP))
@@ -120,7 +145,7 @@ def _found(given: argparse.Namespace, options: Options) -> Imported:
     if given.name in _announced():
         return Imported(plugins.load(PLUGIN_GROUP, given.name)(), "workload")
     if given.name not in names() and re.fullmatch(r"\w+", given.name) and given.name in _choices():
-        return Imported(_choice(given.name), "workload")
+        return _choice(given.name)
     return read_any(given.name, options)
 
 
@@ -131,14 +156,15 @@ def _choices() -> list[str]:
     return [path.stem for folder in folders for path in Path(folder, "workload").glob("*.yaml")]
 
 
-def _choice(name: str) -> Workload:
-    """The one network of a configuration choice, such as a model of a family."""
-    from cimopt.compose import compose_config
+def _choice(name: str) -> Imported:
+    """The one network of a configuration choice, such as a model of a family, and what it leaves to a search."""
+    from cimopt.compose import compose
 
-    found = load_entries(compose_config([f"workload={name}"], "config").workload)
-    if len(found) > 1:
-        raise InputError(f"'{name}' is a set of networks; show one of them: {', '.join(w.name for w in found)}")
-    return found[0]
+    found = networks_of(compose([f"workload={name}"], "config")["workload"])
+    if len(found.entries) > 1:
+        raise InputError(f"'{name}' is a set of networks; show one of them: {', '.join(w.name for w in found.first)}")
+    searched = tuple(f"left to the search: {p.name} in {', '.join(map(str, p.choices))}" for p in found.parameters)
+    return Imported(found.first[0], "workload", notes=searched)
 
 
 def _import(given: argparse.Namespace) -> int:

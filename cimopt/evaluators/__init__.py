@@ -2,10 +2,12 @@
 
 from cimopt.evaluators.base import Evaluator, names
 from cimopt.evaluators.chain import Chain
+from cimopt.evaluators.networks import PerNetwork
 from cimopt.evaluators.one_by_one import Infeasible, OneByOneEvaluator
 from cimopt.evaluators.stages import Stage, StageRows
 from cimopt.evaluators.wrappers import Cached, Guarded, Spread
 
 __all__ = [
-    "Cached", "Chain", "Evaluator", "Guarded", "Infeasible", "OneByOneEvaluator", "Spread", "Stage", "StageRows", "names",
+    "Cached", "Chain", "Evaluator", "Guarded", "Infeasible", "OneByOneEvaluator", "PerNetwork", "Spread", "Stage", "StageRows",
+    "names",
 ]  # fmt: skip

@@ -114,7 +114,7 @@ class Evaluator(ABC):
                 "stage": stage.name,
                 "reads": stage.reads,
                 "parameters": designs.parameters.fingerprint,
-                "workloads": [w.fingerprint for w in workloads],
+                "workloads": [w.fingerprint for w in workloads] if stage.per_network else [],
                 "code": stage_cache.code_of(type(self), self.computes_with),
             }
         )
@@ -124,14 +124,17 @@ class Evaluator(ABC):
         return table.rows(designs, lambda some: method({p: some[p] for p in stage.reads}, workloads))
 
     def _stage_tables(self, designs: Designs, workloads: Workloads) -> dict[str, StageTable]:
-        key = (designs.parameters.fingerprint, tuple(w.fingerprint for w in workloads))
+        """The tables of this space and these workloads; only one of each is held, which bounds the memory."""
+        space, nets = designs.parameters.fingerprint, tuple(w.fingerprint for w in workloads)
         known = self.__dict__.setdefault("_tables", {})
-        if key not in known:
-            known.clear()  # one space and one set of workloads at a time bounds the memory
-            known[key] = {stage.name: StageTable(stage, designs.parameters) for stage in self.stages}
-            for stage in self.stages if self.keep_stages else ():
-                known[key][stage.name].load(self._stage_path(stage, designs, workloads))
-        return known[key]
+        for stage in self.stages:
+            meant_for = (space, nets) if stage.per_network else (space,)
+            if known.get(stage.name, (None,))[0] != meant_for:
+                table = StageTable(stage, designs.parameters)
+                if self.keep_stages:
+                    table.load(self._stage_path(stage, designs, workloads))
+                known[stage.name] = (meant_for, table)
+        return {name: table for name, (_, table) in known.items()}
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle settings, not tables: a worker fills its own."""

@@ -7,6 +7,7 @@ old rows. The folder is `$CIMOPT_CACHE`, else `$XDG_CACHE_HOME/cimopt` or `~/.ca
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import tempfile
@@ -28,6 +29,7 @@ def folder() -> Path:
     return (Path(own) if own else base) / "stages"
 
 
+@functools.cache
 def code_of(kind: type, also: tuple[str, ...] = ()) -> str:
     """Hash of the names, sizes and times of the files of a class's package and of other packages it computes with."""
     listed = []

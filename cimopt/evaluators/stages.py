@@ -19,14 +19,21 @@ from cimopt.types import Designs, ParameterSet
 
 # A direct-address index of 64 Mi entries is 256 MiB of int32; larger products are sorted instead.
 MAX_INDEX = 1 << 26
+# Few rows of a large product are found by their sorted keys: an index would cost more memory and time to lay out
+# than the rows themselves, and a search over networks begins a table for every network.
+ENTRIES_PER_ROW = 64
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage: `stage_<name>(params, workloads)` gets decoded `reads`, each (m,), and returns arrays (m, ...)."""
+    """One stage: `stage_<name>(params, workloads)` gets decoded `reads`, each (m,), and returns arrays (m, ...).
+
+    A stage that does not look at the workloads says so by `per_network=False`: its rows then serve all of them.
+    """
 
     name: str
     reads: tuple[str, ...]
+    per_network: bool = True
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,44 @@ def gene_columns(parameters: ParameterSet, reads: tuple[str, ...]) -> list[int]:
     return sorted(wanted)
 
 
+class KeyIndex:
+    """Which row holds a key, for keys in 0..size-1: sorted keys while rows are few, a direct index later."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._keys, self._rows = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
+        self._direct: np.ndarray | None = None
+
+    @property
+    def keys(self) -> np.ndarray:
+        """Known keys, in the order of their rows."""
+        known = self._keys if self._direct is None else np.flatnonzero(self._direct >= 0)
+        rows = self._rows if self._direct is None else self._direct[known]
+        return known[np.argsort(rows, kind="stable")]
+
+    def rows(self, keys: np.ndarray) -> np.ndarray:
+        """Rows (n,) int32, -1 where a key is unknown."""
+        if self._direct is None and (len(keys) + len(self._keys)) * ENTRIES_PER_ROW > self._size:
+            self._direct = np.full(self._size, -1, dtype=np.int32)
+            self._direct[self._keys] = self._rows
+        if self._direct is not None:
+            return self._direct[keys]
+        if not len(self._keys):
+            return np.full(len(keys), -1, dtype=np.int32)
+        place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return np.where(self._keys[place] == keys, self._rows[place], np.int32(-1))
+
+    def add(self, keys: np.ndarray, first: int) -> None:
+        """New keys (m,), each once, for rows first..first+m-1."""
+        rows = np.arange(first, first + len(keys), dtype=np.int32)
+        if self._direct is not None:
+            self._direct[keys] = rows
+            return
+        merged = np.concatenate([self._keys, keys])
+        order = np.argsort(merged, kind="stable")
+        self._keys, self._rows = merged[order], np.concatenate([self._rows, rows])[order]
+
+
 class StageTable:
     """Known combinations of one stage for one parameter set and one tuple of workloads."""
 
@@ -66,26 +111,24 @@ class StageTable:
         self._strides = np.ones(len(sizes), dtype=np.int64)
         self._strides[:-1] = np.cumprod(sizes[:0:-1])[::-1]
         self.size = int(np.prod(sizes, dtype=object)) if len(sizes) else 1
-        self._row_of_key = np.full(self.size, -1, dtype=np.int32) if self.size <= MAX_INDEX else None
+        self._index = KeyIndex(self.size) if self.size <= MAX_INDEX else None
         self._arrays: dict[str, np.ndarray] = {}
-        self._row_keys: list[np.ndarray] = []
         self._used = 0
         self._kept = 0  # rows that are on disk
 
     def rows(self, designs: Designs, compute: Callable[[Designs], dict[str, np.ndarray]]) -> StageRows:
         """Row numbers for the batch, after computing the combinations not seen before."""
         keys = self._keys(designs.genes)
-        if self._row_of_key is None:  # too many combinations to index: no memory across batches
+        if self._index is None:  # too many combinations to index: no memory across batches
             _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
             return StageRows(inverse, self._checked(compute(designs.take(first)), len(first)))
-        rows = self._row_of_key[keys]
+        rows = self._index.rows(keys)
         missing = np.flatnonzero(rows < 0)
         if missing.size:
             new_keys, first = np.unique(keys[missing], return_index=True)
             self._append(self._checked(compute(designs.take(missing[first])), len(first)), len(first))
-            self._row_of_key[new_keys] = np.arange(self._used - len(first), self._used, dtype=np.int32)
-            self._row_keys.append(new_keys)
-            rows = self._row_of_key[keys]
+            self._index.add(new_keys, self._used - len(first))
+            rows = self._index.rows(keys)
         return StageRows(rows, {k: a[: self._used] for k, a in self._arrays.items()})
 
     @property
@@ -95,17 +138,17 @@ class StageTable:
 
     def load(self, path: Path) -> None:
         """Take in rows that an earlier process kept."""
-        found = stage_cache.read(path) if self._row_of_key is not None else None
+        found = stage_cache.read(path) if self._index is not None else None
         if found is None or (len(found[0]) and found[0].max() >= self.size):
             return
         keys, arrays = found
         self._append(arrays, len(keys))
-        self._row_of_key[keys] = np.arange(len(keys), dtype=np.int32)
-        self._row_keys, self._kept = [keys], len(keys)
+        self._index.add(keys, 0)
+        self._kept = len(keys)
 
     def save(self, path: Path) -> None:
         """Keep every row for later processes."""
-        stage_cache.write(path, np.concatenate(self._row_keys), {k: a[: self._used] for k, a in self._arrays.items()})
+        stage_cache.write(path, self._index.keys, {k: a[: self._used] for k, a in self._arrays.items()})
         self._kept = self._used
 
     def _keys(self, genes: np.ndarray) -> np.ndarray:

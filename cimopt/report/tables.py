@@ -61,7 +61,7 @@ def designs_table(entries: Sequence[Mapping[str, Any]], hidden: Sequence[str], t
     from rich.table import Table
 
     table = Table(title=title, title_justify="left")
-    table.add_column("")
+    table.add_column("", overflow="fold")
     for rank in range(1, len(entries) + 1):
         table.add_column(f"#{rank}", justify="right")
     unit = entries[0]["score_unit"] if entries else ""

@@ -3,8 +3,18 @@
 `load("resnet18")`, `load("resnet18", source="published")`, `load("./mine.yaml")`.
 """
 
-from cimopt.workloads.loader import SOURCES, load, load_entries, names
+from cimopt.workloads.loader import SOURCES, load, load_entries, names, networks_of
 from cimopt.workloads.totals import LayerTotals, format_table, layer_totals
 from cimopt.workloads.writer import to_yaml
 
-__all__ = ["SOURCES", "LayerTotals", "format_table", "layer_totals", "load", "load_entries", "names", "to_yaml"]
+__all__ = [
+    "SOURCES",
+    "LayerTotals",
+    "format_table",
+    "layer_totals",
+    "load",
+    "load_entries",
+    "names",
+    "networks_of",
+    "to_yaml",
+]

@@ -1,24 +1,89 @@
-"""Parametrised workloads: a family name and parameters give a network.
+"""Families of networks: parameters (knobs) that decide the layers.
 
-In a configuration: `workload.mine: {family: llama, params: {layers: 32, ...}}`. Blocks that repeat
-are one set of layers with a repeat count, so a model costs as much to evaluate as one of its blocks.
+In a configuration `workload.mine: {family: resnet, params: {width: 0.5}}` is one network, and
+`search: {width: [0.5, 1.0], depth_3: [1, 2, 3]}` leaves the choice of those parameters to the search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from cimopt.errors import InputError, unknown_name
-from cimopt.types import Workload
-from cimopt.workloads import llama
+from cimopt.types import Value, Workload
+from cimopt.workloads import llama, mobilenet_v2, resnet, vit
+from cimopt.workloads.knobs import BITS, MAX_SIZE, Knob
 
-FAMILIES: dict[str, Callable[[str, Mapping[str, object]], Workload]] = {"llama": llama.build}
+
+def _nothing(values: Mapping[str, Value], where: str) -> None:
+    """Every combination of allowed values is a network."""
 
 
-def build(family: object, params: object, name: str) -> Workload:
-    """The network called `name`; unknown families and parameters are refused."""
-    if family not in FAMILIES:
-        raise unknown_name("workload family", family, FAMILIES)
-    if not isinstance(params, Mapping):
-        raise InputError(f"workload.{name}.params must be 'name: value' pairs, got {type(params).__name__}")
-    return FAMILIES[family](name, params)
+@dataclass(frozen=True)
+class Family:
+    """Networks that differ by their knobs.
+
+    `build(name, values)` takes every knob's value. `check(values, where)` refuses combinations that are
+    no network; it is cheap, since samplers ask it for every design they think of.
+    """
+
+    knobs: Mapping[str, Knob]
+    build: Callable[[str, Mapping[str, Value]], Workload]
+    check: Callable[[Mapping[str, Value], str], None] = _nothing
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether every combination of allowed values is a network."""
+        return self.check is _nothing
+
+
+FAMILIES: dict[str, Family] = {
+    "llama": Family(llama.KNOBS | BITS, lambda name, values: with_bits(llama.build(name, values), values), llama.check),
+    "mobilenet_v2": Family(mobilenet_v2.KNOBS, mobilenet_v2.build),
+    "resnet": Family(resnet.KNOBS, resnet.build),
+    "vit": Family(vit.KNOBS, vit.build, vit.check),
+}
+
+
+def family(name: object) -> Family:
+    """A family by name; InputError with the nearest right one."""
+    if name not in FAMILIES:
+        raise unknown_name("workload family", name, FAMILIES)
+    return FAMILIES[name]
+
+
+def as_family(workload: Workload) -> Family:
+    """A network as it is, with nothing but its bits to choose."""
+    return Family(BITS, lambda name, values: with_bits(replace(workload, name=name), values))
+
+
+def of_function(make: Callable[..., Workload]) -> Family:
+    """A plug-in's function: its parameters are the knobs, each of the kind of its default.
+
+    A whole number >= 1, a real number or a word; anything else is refused. Bits are added as for any network,
+    unless the function takes them itself.
+    """
+    knobs = {p.name: _knob_of(p.name, p.default) for p in inspect.signature(make).parameters.values()}
+    added = {key: knob for key, knob in BITS.items() if key not in knobs}
+
+    def build(name: str, values: Mapping[str, Value]) -> Workload:
+        own = {key: value for key, value in values.items() if key in knobs}
+        return with_bits(replace(make(**own), name=name), values, added)
+
+    return Family(knobs | added, build)
+
+
+def _knob_of(name: str, default: object) -> Knob:
+    if isinstance(default, str):
+        return Knob(default, text=True)
+    if isinstance(default, bool) or not isinstance(default, int | float):
+        raise InputError(f"a plug-in's network function needs a number or a word as default of '{name}'")
+    return Knob(default, real=True, low=-MAX_SIZE) if isinstance(default, float) else Knob(default)
+
+
+def with_bits(workload: Workload, values: Mapping[str, Value], keys: Iterable[str] = BITS) -> Workload:
+    """The same layers with other bits, where `values` hold some of `keys`; `values` become its `params`."""
+    bits = {key: values[key] for key in keys if key in values}
+    layers = tuple(replace(layer, **bits) for layer in workload.layers) if bits else workload.layers
+    return replace(workload, layers=layers, params=dict(values))

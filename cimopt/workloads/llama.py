@@ -12,13 +12,32 @@ vocabulary head at every position, as in the zoo's gpt2_medium. Decode makes one
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
-from cimopt.errors import InputError, unknown_name
-from cimopt.types import Layer, Workload
+from cimopt.errors import InputError
+from cimopt.types import Layer, Value, Workload
+from cimopt.workloads.knobs import Knob
 
 PHASES = ("prefill", "decode")
-MAX_SIZE = 2**31
+
+KNOBS: dict[str, Knob] = {
+    "layers": Knob(),
+    "width": Knob(),
+    "heads": Knob(),
+    "kv_heads": Knob(follows="heads"),
+    "ffn": Knob(),
+    "vocab": Knob(),
+    "sequence": Knob(unit="token"),
+    "phase": Knob("prefill", words=PHASES),
+}
+
+
+def check(p: Mapping[str, Value], where: str) -> None:
+    """What single values cannot tell."""
+    if p["width"] % p["heads"]:
+        raise InputError(f"{where}: width={p['width']} is no multiple of heads={p['heads']}")
+    if p["heads"] % p["kv_heads"]:
+        raise InputError(f"{where}: heads={p['heads']} is no multiple of kv_heads={p['kv_heads']}")
 
 
 @dataclass(frozen=True)
@@ -32,19 +51,7 @@ class LlamaParams:
     ffn: int
     vocab: int
     sequence: int
-    phase: str = "prefill"
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name != "phase" and (type(value) is not int or not 1 <= value < MAX_SIZE):
-                raise InputError(f"llama: {field.name}={value!r} must be a whole number >= 1")
-        if self.phase not in PHASES:
-            raise unknown_name("phase of a llama workload", self.phase, PHASES)
-        if self.width % self.heads:
-            raise InputError(f"llama: width={self.width} is no multiple of heads={self.heads}")
-        if self.heads % self.kv_heads:
-            raise InputError(f"llama: heads={self.heads} is no multiple of kv_heads={self.kv_heads}")
+    phase: str
 
     @property
     def head_width(self) -> int:
@@ -56,21 +63,9 @@ class LlamaParams:
         return self.sequence if self.phase == "prefill" else 1
 
 
-def build(name: str, params: Mapping[str, object]) -> Workload:
-    """The workload of `params`, the keys of `LlamaParams`; `kv_heads` defaults to `heads`."""
-    known = [f.name for f in fields(LlamaParams)]
-    for key in params:
-        if key not in known:
-            raise unknown_name(f"parameter in workload.{name}.params:", key, known)
-    given = {"kv_heads": params.get("heads"), "phase": "prefill"} | dict(params)
-    missing = [key for key in known if key not in given or (key != "kv_heads" and given[key] is None)]
-    if missing:
-        raise InputError(f"workload.{name}.params: missing {', '.join(missing)}")
-    return workload(name, LlamaParams(**given))
-
-
-def workload(name: str, p: LlamaParams) -> Workload:
+def build(name: str, values: Mapping[str, Value]) -> Workload:
     """The layers of one block, `layers` times, and the vocabulary head."""
+    p = LlamaParams(**{key: values[key] for key in KNOBS})
     return Workload(
         name=name,
         layers=(*_attention(p), *_feed_forward(p), _linear(p, "lm_head", p.width, p.vocab, repeats=1)),

@@ -99,7 +99,7 @@ def test_zoo_attention_follows_the_same_law():
         ({"family": "llama", "params": SEVEN | {"sequence": 8, "kv_heads": 5}}, "no multiple of kv_heads=5"),
         ({"family": "llama", "params": [1]}, "params must be"),
         ({"family": "llama", "source": "zoo", "params": {}}, "either family or source"),
-        ({"params": {"layers": 2}}, "params belong to a family"),
+        ({"params": {"layers": 2}}, "'layers' is a parameter of a family"),
         ({"family": "llama", "name": "other", "params": {}}, "called by its key"),
     ],
 )

@@ -60,7 +60,7 @@ def test_forms_of_choosing(composed, overrides, expected):
 
 @pytest.mark.parametrize("path", sorted((CONF / "workload").glob("*.yaml")), ids=lambda p: p.stem)
 def test_every_choice_loads(composed, path):
-    found = workloads.load_entries(composed(f"workload={path.stem}"))
+    found = workloads.networks_of(composed(f"workload={path.stem}")).first
     assert all(w.layers for w in found)
     if path.stem in workloads.names():
         assert [w.name for w in found] == [path.stem]

@@ -9,9 +9,11 @@ A feature map flows through calls as a tensor flows through a network's forward 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 
-from cimopt.types import Layer, Workload
+from cimopt.types import DEFAULT_BITS, Layer, Value, Workload
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,18 @@ def flatten(x: FeatureMap) -> FeatureMap:
 
 
 class Network:
-    """Collects layers in order. `input_shape` is (channels, height, width), or (tokens,) for text."""
+    """Collects layers in order. `input_shape` is (channels, height, width), or (tokens,) for text.
+
+    Layers get the `weight_bits` and `activation_bits` that hold when they are added.
+    """
 
     def __init__(self, name: str, *, variant: str, source: str, input_shape: tuple[int, ...]) -> None:
         self.name, self.variant, self.source, self.input_shape = name, variant, source, input_shape
+        self.weight_bits = self.activation_bits = DEFAULT_BITS
         self._layers: list[Layer] = []
+
+    def _add(self, **values: object) -> None:
+        self._layers.append(Layer(weight_bits=self.weight_bits, activation_bits=self.activation_bits, **values))
 
     @property
     def input(self) -> FeatureMap:
@@ -74,31 +83,27 @@ class Network:
         """Square 2-D convolution with the same padding on all sides; returns its output map."""
         height = window_count(x.height, kernel, stride, padding)
         width = window_count(x.width, kernel, stride, padding)
-        self._layers.append(
-            Layer(
-                name=name,
-                kind="conv",
-                in_channels=x.channels,
-                out_channels=out_channels,
-                kernel=(kernel, kernel),
-                stride=(stride, stride),
-                padding=(padding,) * 4,
-                groups=groups,
-                out_map=(height, width),
-            )
+        self._add(
+            name=name,
+            kind="conv",
+            in_channels=x.channels,
+            out_channels=out_channels,
+            kernel=(kernel, kernel),
+            stride=(stride, stride),
+            padding=(padding,) * 4,
+            groups=groups,
+            out_map=(height, width),
         )
         return FeatureMap(out_channels, height, width)
 
     def linear(self, x: FeatureMap, name: str, out_features: int) -> FeatureMap:
         """Fully connected layer over the channels, the same at every position of `x`."""
-        self._layers.append(
-            Layer(
-                name=name,
-                kind="linear",
-                in_channels=x.channels,
-                out_channels=out_features,
-                out_map=(x.height, x.width),
-            )
+        self._add(
+            name=name,
+            kind="linear",
+            in_channels=x.channels,
+            out_channels=out_features,
+            out_map=(x.height, x.width),
         )
         return FeatureMap(out_features, x.height, x.width)
 
@@ -114,23 +119,36 @@ class Network:
         return FeatureMap(x.channels, x.height, x.width)
 
     def _product(self, name: str, in_channels: int, out_channels: int, heads: int, tokens: int) -> None:
-        self._layers.append(
-            Layer(
-                name=name,
-                kind="matmul",
-                in_channels=in_channels,
-                out_channels=out_channels,
-                groups=heads,
-                out_map=(tokens, 1),
-                dynamic=True,
-            )
+        self._add(
+            name=name,
+            kind="matmul",
+            in_channels=in_channels,
+            out_channels=out_channels,
+            groups=heads,
+            out_map=(tokens, 1),
+            dynamic=True,
         )
 
-    def workload(self) -> Workload:
+    def workload(self, params: Mapping[str, Value] | None = None, *, fold: bool = False) -> Workload:
+        """The network; with `fold`, equal layers are listed once (at the first's place) and counted in `repeats`."""
         return Workload(
             name=self.name,
-            layers=tuple(self._layers),
+            layers=tuple(_folded(self._layers) if fold else self._layers),
             variant=self.variant,
             source=self.source,
             input_shape=self.input_shape,
+            params=dict(params or {}),
         )
+
+
+_SHAPE = attrgetter(*(f.name for f in fields(Layer) if f.name != "name"))
+
+
+def _folded(layers: list[Layer]) -> list[Layer]:
+    first: dict[tuple, Layer] = {}
+    count: dict[tuple, int] = {}
+    for layer in layers:
+        shape = _SHAPE(layer)
+        first.setdefault(shape, layer)
+        count[shape] = count.get(shape, 0) + layer.repeats
+    return [layer if count[s] == layer.repeats else replace(layer, repeats=count[s]) for s, layer in first.items()]
