@@ -1,5 +1,7 @@
+import numpy as np
+
 from cimopt.evaluators import Evaluator, OneByOneEvaluator, names
-from cimopt.types import Metrics
+from cimopt.types import Layer, Metrics, Workload
 
 
 class Cells(Evaluator):
@@ -33,3 +35,21 @@ class Sleepy(OneByOneEvaluator):
             raise RuntimeError("the mapper gave up")
         cells = design["xbar_rows"] * design["xbar_cols"] * design["macros_per_tile"]
         return {"energy_j": 1e-3 * design["bits_per_cell"], "latency_s": 1.0 / cells, "area_mm2": cells * 1e-4}
+
+
+class Guess(Evaluator):
+    """A made-up accuracy that grows with products and bits: enough to make large networks worth something."""
+
+    name, version = "guess", "1"
+    requires, provides = (), ("accuracy",)
+
+    def evaluate(self, designs, workloads, detail="totals"):
+        row = [w.macs / (w.macs + 1e7) * (1 - 0.5 ** w.layers[0].weight_bits) for w in workloads]
+        return Metrics({"accuracy": np.tile(row, (len(designs), 1))}, names(workloads))
+
+
+def mlp(hidden=64, depth=2):
+    """A network of a plug-in: its parameters can be set and searched."""
+    sizes = [784, *[hidden] * depth, 10]
+    layers = [Layer(f"fc{i}", "linear", a, b) for i, (a, b) in enumerate(zip(sizes, sizes[1:], strict=False))]
+    return Workload("mlp", tuple(layers))

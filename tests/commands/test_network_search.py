@@ -1,0 +1,107 @@
+"""Networks and chip searched together, through the commands."""
+
+import pytest
+
+from cimopt import workloads
+
+QUIET = ("tracking=none", "runner=serial", "report.plots=false")
+NET = "workload.net={family: mobilenet_v2, search: {width: [0.5, 0.75, 1.0], depth_3: [1, 3], weight_bits: [4, 8]}}"
+JOINT = ("space=rram_small", "workload=[]", NET, *QUIET)
+LIMITED = ("evaluator=[tiled_physical,network_size]", "objective.limits.network_bit_operations={min: 9e9}")
+
+
+def best(cimopt, run):
+    return cimopt.result(run)["best"]
+
+
+@pytest.fixture
+def done(cimopt):
+    def run(*arguments):
+        finished = cimopt(*arguments, timeout=240)
+        assert finished.returncode == 0, finished.stderr
+        return finished
+
+    return run
+
+
+def test_the_joint_optimum_is_found_and_its_network_written(cimopt, done):
+    """1,200 chips x 12 networks: the same best design by search and by enumeration, on Ray too."""
+    done("search", *JOINT, *LIMITED, "hydra.run.dir=s")
+    done("enumerate", *JOINT, *LIMITED, "hydra.run.dir=e")
+    found, optimum = best(cimopt, "s"), cimopt.result("e")["optimum"]
+    assert cimopt.result("e")["n_evaluated"] == 14_400
+    assert found["design"] == optimum["design"]
+    assert found["score"] == optimum["score"]
+    done("search", *JOINT, *LIMITED, "runner=ray", "runner.workers=2", "hydra.run.dir=r")
+    assert cimopt.result("r")["top"] == cimopt.result("s")["top"]
+
+    network = workloads.load(cimopt.folder / "s" / "networks" / "net.yaml")
+    counted = found["metrics"]["net"]
+    assert (network.macs, network.weights) == (counted["network_macs"], counted["network_weights"])
+    # The same design on that file, as any fixed network: the same metrics.
+    chip = [f"design.{k}={v}" for k, v in found["design"].items() if "." not in k and k != "memory"]
+    file = "workload.net.file=s/networks/net.yaml"
+    done("evaluate", "space=rram_small", "workload=[]", file, LIMITED[0], *chip, "hydra.run.dir=v")
+    alone = cimopt.result("v")["metrics"]["net"]
+    assert {k: alone[k] for k in counted} == pytest.approx(counted, rel=1e-12)
+
+
+def test_accuracy_decides_how_large_the_network_is(cimopt, done, with_stranger):
+    """With an accuracy evaluator in the chain, no limit is needed; without one, the smallest wins and it is said."""
+    cheap = done("search", *JOINT, "evaluator=tiled_published", "hydra.run.dir=cheap")
+    assert "the smallest network wins" in cheap.stderr
+    smallest = {"net.width": 0.5, "net.depth_3": 1, "net.weight_bits": 4}
+    assert best(cimopt, "cheap")["design"].items() >= smallest.items()
+    rewarding = "objective.product={energy_j: 1, latency_s: 1, area_mm2: 1, accuracy: -200}"
+    arguments = (*JOINT, "evaluator=[tiled_published,guess]", "objective=edap_accuracy", rewarding)
+    accurate = done("search", *arguments, "hydra.run.dir=a")
+    assert "smallest" not in accurate.stderr
+    done("enumerate", *arguments, "hydra.run.dir=e")
+    assert best(cimopt, "a")["design"] == cimopt.result("e")["optimum"]["design"]
+    assert best(cimopt, "a")["design"]["net.width"] > 0.5
+
+
+def test_more_than_1e20_designs(cimopt, done):
+    few = ("sampler.settings.start=60", "sampler.settings.pool=200", "sampler.stop_after=6")
+    done("search", "experiment=network_search", *QUIET, *few, "hydra.run.dir=a")
+    result = cimopt.result("a")
+    assert result["space_size"] > 10**23
+    assert result["n_evaluated"] == 60 + 6 * 40
+    done("search", "experiment=network_search", *QUIET, *few, "hydra.run.dir=b")
+    assert cimopt.result("b")["top"] == result["top"]
+
+
+def test_parameters_can_be_fixed_given_and_searched_in_turn(cimopt, done):
+    done("search", *JOINT, *LIMITED, "space.fix.net.width=1.0", "sampler.stop_after=0", "hydra.run.dir=f")
+    assert cimopt.result("f")["space_size"] == 1200 * 4
+    assert {one["design"]["net.width"] for one in cimopt.result("f")["top"]} == {1.0}
+    levels = ("search=sequential", "search.levels=[architecture,network]")
+    done("search", *JOINT, *LIMITED, *levels, "hydra.run.dir=q")
+    assert [step["level"] for step in cimopt.result("q")["levels"]] == ["architecture", "network"]
+
+
+def test_a_plug_ins_network_with_parameters(cimopt, done, with_stranger):
+    done(
+        "search", "space=rram_small", "workload=[]", "workload.mlp={params: {depth: 3}, search: {hidden: [32, 64, 128]}}",
+        "evaluator=[tiled_published,network_size]", "objective.limits.network_weights={min: 60000}", *QUIET, "hydra.run.dir=a",
+    )  # fmt: skip
+    design, metrics = best(cimopt, "a")["design"], best(cimopt, "a")["metrics"]["mlp"]
+    assert design["mlp.hidden"] == 128
+    assert metrics["network_weights"] == 784 * 128 + 2 * 128 * 128 + 128 * 10
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("space.fix.net.width=0.6", "space.fix.net.width=0.6 is not a choice (allowed: 0.5, 0.75, 1.0)"),
+        ("space.fix.net.widht=0.5", "did you mean 'net.width'"),
+        ("workload.net.search.width=[0.5,-1]", "workload.net.search.width=-1 must be a number in 0.1..8"),
+        ("workload.net.params.width=1.0", "width stands in params and in search"),
+        ("workload.resnet18.search.width=[0.5]", "'width' is a parameter of a family"),
+    ],
+)
+def test_wrong_networks_are_one_sentence(cimopt, override, words):
+    refused = cimopt("search", *JOINT, "evaluator=tiled_published", override, "hydra.run.dir=a")
+    assert refused.returncode == 2
+    assert words in refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 1
