@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -145,15 +145,16 @@ def _shape(layer: Layer, stride_ignored: bool, mark_dynamic: bool) -> tuple[int,
 _CELL_BITS = np.arange(1, MAX_BITS_PER_CELL + 1)
 
 
-def _basis(layer: Layer) -> np.ndarray:
+@lru_cache(maxsize=4096)  # layers of many networks share their statistics
+def _basis(mean_input: float | None, mean_weight_slice: tuple[float, ...] | None, weight_bits: int) -> np.ndarray:
     """(1, a, w, a*w) for 1..8 bits per cell, ``(8, 4)``.
 
     A weight narrower than its cell keeps its mean share of its own range and leaves the upper levels unused.
     """
-    mean_input = DEFAULT_MEAN_INPUT if layer.mean_input is None else layer.mean_input
-    w = np.array(DEFAULT_MEAN_WEIGHT_SLICE if layer.mean_weight_slice is None else layer.mean_weight_slice)
-    if layer.weight_bits < MAX_BITS_PER_CELL:
-        w = w * np.minimum(1.0, (2.0**layer.weight_bits - 1) / (2.0**_CELL_BITS - 1))
+    mean_input = DEFAULT_MEAN_INPUT if mean_input is None else mean_input
+    w = np.array(DEFAULT_MEAN_WEIGHT_SLICE if mean_weight_slice is None else mean_weight_slice)
+    if weight_bits < MAX_BITS_PER_CELL:
+        w = w * np.minimum(1.0, (2.0**weight_bits - 1) / (2.0**_CELL_BITS - 1))
     a = np.full(MAX_BITS_PER_CELL, mean_input)
     return np.stack([np.ones(MAX_BITS_PER_CELL), a, w, a * w], axis=1)
 
@@ -165,14 +166,14 @@ def _counted_weights(layer: Layer, groups_ignored: bool) -> int:
 
 def _capacity(workload: Workload, groups_ignored: bool, mark_dynamic: bool) -> np.ndarray:
     """Cells that must be on the chip at once, ``(8,)``: all stored weights, and the largest dynamic operand."""
-    stored = np.zeros(MAX_BITS_PER_CELL, np.int64)
-    largest = stored.copy()
-    for layer in workload.layers:
-        cells = _counted_weights(layer, groups_ignored) * -(-layer.weight_bits // _CELL_BITS)
-        if layer.dynamic and mark_dynamic:
-            largest = np.maximum(largest, cells // layer.repeats)
-        else:
-            stored += cells
+    rows = [
+        (_counted_weights(x, groups_ignored), x.weight_bits, x.repeats, x.dynamic and mark_dynamic)
+        for x in workload.layers
+    ]
+    weights, bits, repeats, dynamic = np.array(rows, np.int64).T
+    cells = weights[:, None] * -(-bits[:, None] // _CELL_BITS)
+    stored = cells[dynamic == 0].sum(axis=0)
+    largest = (cells // repeats[:, None])[dynamic == 1].max(axis=0, initial=0)
     return (stored + largest).astype(float)
 
 
@@ -198,7 +199,7 @@ def layer_set(
                 names=tuple(layer.name for layer in workload.layers),
                 shape=np.array(shape),
                 repeats=np.array([float(layer.repeats) for layer in workload.layers]),
-                basis=np.stack([_basis(layer) for layer in workload.layers]),
+                basis=np.stack([_basis(x.mean_input, x.mean_weight_slice, x.weight_bits) for x in workload.layers]),
             )
         )
     table = np.array(list(rows), dtype=np.int64)

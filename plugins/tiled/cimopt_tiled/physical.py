@@ -57,9 +57,9 @@ class TiledPhysical(Evaluator):
     )  # fmt: skip
     stages = (
         Stage("structure", reads=("memory", *STRUCTURE)),
-        Stage("array", reads=("memory", "node_nm", "v_op", "xbar_rows", "xbar_cols")),
-        Stage("buffers", reads=("node_nm", "macros_per_tile", "xbar_rows", "xbar_cols")),
-        Stage("chip", reads=("node_nm", "glb_mb")),
+        Stage("array", reads=("memory", "node_nm", "v_op", "xbar_rows", "xbar_cols"), per_network=False),
+        Stage("buffers", reads=("node_nm", "macros_per_tile", "xbar_rows", "xbar_cols"), per_network=False),
+        Stage("chip", reads=("node_nm", "glb_mb"), per_network=False),
     )
 
     def __init__(

@@ -45,7 +45,7 @@ class ZeroSkipEvaluator(Evaluator):
     provides = ("energy_j", "latency_s", "area_mm2", "utilization", "throughput_ips", "cycles")
     stages = (
         Stage("chip", reads=CHIP),
-        Stage("prices", reads=("memory", "node_nm", "v_op", "t_cycle_ns", *ARRAY, "glb_mb")),
+        Stage("prices", reads=("memory", "node_nm", "v_op", "t_cycle_ns", *ARRAY, "glb_mb"), per_network=False),
     )
 
     def __init__(
