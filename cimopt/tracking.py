@@ -7,6 +7,7 @@ run ids, so that studies in threads and resumed studies never meet each other's 
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
@@ -28,6 +29,10 @@ MAX_PARAM = 500  # MLflow's shortest limit for a parameter value
 WAIT_AT_END_S = 60.0
 MAX_BATCH = 100  # parameters or tags per request
 NAME = re.compile(r"[^\w\-./ ]")
+# A view of the MLflow UI kept with the experiment: .../#/experiments/<id>/runs?viewStateShareKey=cimopt
+VIEW, VIEW_TAG = "cimopt", "mlflow.sharedViewState.cimopt"
+CURVES = ("gen/best", "gen/feasible_share", "gen/diversity", "gen/hypervolume")
+COLUMNS = ("cimopt.objective", "cimopt.sampler", "cimopt.seed", "cimopt.space", "cimopt.workload")
 
 
 class Tracker(ABC):
@@ -57,6 +62,26 @@ def safe_name(name: str) -> str:
     return clean if clean == name else f"{clean}.{fingerprint(name)[:6]}"
 
 
+def comparison_view() -> str:
+    """The studies without their nested runs, what they differ in as columns, their curves as charts; as the UI keeps it."""
+    charts = [
+        {
+            "type": "LINE", "uuid": key, "metricSectionId": VIEW, "metricKey": key, "selectedMetricKeys": [key], "xAxisKey": "step",
+            "runsCountToCompare": 100, "lineSmoothness": 0, "scaleType": "linear", "deleted": False, "isGenerated": False,
+        }
+        for key in CURVES
+    ]  # fmt: skip
+    view = {
+        "searchFilter": "tags.`cimopt.seed` != ''",
+        "orderByKey": "tags.`cimopt.objective`", "orderByAsc": True, "lifecycleFilter": "Active",
+        "selectedColumns": ["metrics.`best_score`", *(f"tags.`{name}`" for name in COLUMNS)],
+        "compareRunCharts": charts,
+        "compareRunSections": [{"uuid": VIEW, "name": "Curves per generation", "display": True, "isReordered": False}],
+        "isAccordionReordered": False,
+    }  # fmt: skip
+    return json.dumps(view)
+
+
 def flatten(section: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested keys as dotted ones; lists stay values."""
     flat: dict[str, Any] = {}
@@ -77,6 +102,8 @@ class MlflowTracker(Tracker):
     """
 
     def __init__(self, uri: str, experiment: str, artifact_folder: Path | None = None) -> None:
+        # MLflow's usage statistics go out to the network; a tool must not do that unasked.
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         try:
             import mlflow
         except ImportError as error:
@@ -153,12 +180,14 @@ class MlflowTracker(Tracker):
     def _create(self, name: str, tags: Mapping[str, str]) -> str:
         found = self._client.get_experiment_by_name(self._experiment)
         experiment = found.experiment_id if found else self._new_experiment()
+        if found and VIEW_TAG not in found.tags:  # made by hand, or by an earlier version
+            self._client.set_experiment_tag(experiment, VIEW_TAG, comparison_view())
         named = {safe_name(k): str(v)[:5000] for k, v in tags.items()}
         return self._client.create_run(experiment, run_name=name, tags=named).info.run_id
 
     def _new_experiment(self) -> str:
         try:
-            return self._client.create_experiment(self._experiment, self._artifacts)
+            return self._client.create_experiment(self._experiment, self._artifacts, {VIEW_TAG: comparison_view()})
         except self._mlflow.exceptions.MlflowException:  # another driver was quicker
             found = self._client.get_experiment_by_name(self._experiment)
             if found is None:

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from cimopt.errors import MissingExtraError
+from cimopt.stores import driver_url
 from cimopt.tracking import default_uri
 
 
@@ -22,31 +23,28 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         _check(options.uri)
+        store = environment(options.uri or default_uri(Path.cwd()))
     except (MissingExtraError, FileNotFoundError) as error:
         sys.stderr.write(f"cimopt: {error}\n")
         return 2
-    uri = options.uri or default_uri(Path.cwd())
     sys.stderr.write(f"MLflow UI on http://{options.host}:{options.port} (Ctrl-C ends it)\n")
-    command = [
-        sys.executable,
-        "-m",
-        "mlflow",
-        "server",
-        "--backend-store-uri",
-        uri,
-        "--host",
-        options.host,
-        "--port",
-        str(options.port),
-        "--workers",
-        "1",
-    ]
+    sys.stderr.write(
+        "The studies side by side: .../#/experiments/<id>/runs?viewStateShareKey=cimopt (docs/mlflow.md)\n"
+    )
     try:
-        return subprocess.run(
-            command, check=False, env={**os.environ, "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
-        ).returncode
+        return subprocess.run(server(options.host, options.port), check=False, env=store).returncode
     except KeyboardInterrupt:
         return 0
+
+
+def server(host: str, port: int) -> list[str]:
+    """The command; its store comes by the environment, as a URL may hold a password that others could see here."""
+    return [sys.executable, "-m", "mlflow", "server", "--host", host, "--port", str(port), "--workers", "1"]
+
+
+def environment(uri: str) -> dict[str, str]:
+    quiet = {"MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    return {**quiet, **os.environ, "MLFLOW_BACKEND_STORE_URI": driver_url(uri, "--uri")}
 
 
 def _check(uri: str | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -83,6 +84,13 @@ class EvaluatorContract:
         assert_same(together.take(order), shuffled, exact=False)
         alone = self.evaluator.evaluate(designs.take(slice(2, 3)), nets)
         assert_same(together.take(slice(2, 3)), alone, exact=False)
+
+    def test_networks_may_change_between_calls(self, designs: Designs, nets: tuple[Workload, ...]) -> None:
+        """A search over networks calls with other layers under the same names; nothing of the last call may stay."""
+        other = tuple(replace(net, layers=net.layers[: max(1, len(net.layers) // 2)]) for net in nets)
+        first, changed = self.evaluator.evaluate(designs, nets), self.evaluator.evaluate(designs, other)
+        assert_same(changed, pickle.loads(pickle.dumps(self.evaluator)).evaluate(designs, other))
+        assert_same(first, self.evaluator.evaluate(designs, nets))
 
     def test_leaves_its_input_alone(self, designs: Designs, nets: tuple[Workload, ...]) -> None:
         before = designs.genes.copy()

@@ -4,11 +4,15 @@ import pickle
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cimopt.errors import ContractError, InputError
 from cimopt.evaluators import Cached, Chain, Evaluator, Guarded, Infeasible, OneByOneEvaluator, Spread, Stage, names
+from cimopt.evaluators.stages import KeyIndex
 from cimopt.runners.serial import SerialRunner
 from cimopt.space import SearchSpace
+from cimopt.testing import space_named
 from cimopt.types import Layer, Metrics, Parameter, ParameterSet, Workload
 
 SPACE = SearchSpace(
@@ -307,3 +311,55 @@ def test_a_broken_or_unwritable_cache_is_no_error(tmp_path, monkeypatch):
     blocked.touch()
     monkeypatch.setenv("CIMOPT_CACHE", str(blocked))
     Kept().evaluate(every(), NETS)
+
+
+@given(
+    size=st.sampled_from([1, 7, 500, 100_000]),
+    batches=st.lists(st.lists(st.integers(0, 99_999), min_size=1, max_size=30), min_size=1, max_size=12),
+)
+@settings(deadline=None)
+def test_rows_of_keys_are_found_while_few_and_when_many(size, batches):
+    """The index gives what a dictionary would, before and after it becomes a direct one."""
+    index, known = KeyIndex(size), {}
+    for batch in batches:
+        keys = np.array([k % size for k in batch])
+        assert index.rows(keys).tolist() == [known.get(int(k), -1) for k in keys]
+        new = np.array(sorted({int(k) for k in keys} - known.keys()), dtype=np.int64)
+        index.add(new, len(known))
+        known |= {int(k): len(known) + i for i, k in enumerate(new)}
+        assert index.rows(keys).tolist() == [known[int(k)] for k in keys]
+    assert index.keys.tolist() == list(known)
+
+
+class Counting(Evaluator):
+    """One stage per network, one for all of them; counts how many rows each computed."""
+
+    name, version = "counting", "1"
+    requires, provides = ("xbar_rows", "xbar_cols"), ("energy_j",)
+    stages = (Stage("net", reads=("xbar_rows",)), Stage("array", reads=("xbar_cols",), per_network=False))
+
+    def __init__(self):
+        self.computed = {"net": 0, "array": 0}
+
+    def stage_net(self, params, workloads):
+        self.computed["net"] += len(params["xbar_rows"])
+        return {"macs": np.array([[w.macs for w in workloads]] * len(params["xbar_rows"]), dtype=float)}
+
+    def stage_array(self, params, workloads):
+        self.computed["array"] += len(params["xbar_cols"])
+        return {"columns": params["xbar_cols"].astype(float)}
+
+    def combine(self, tables, designs, workloads, detail):
+        energy = tables["net"].gather("macs") * tables["array"].gather("columns")[:, None]
+        return Metrics({"energy_j": energy}, names(workloads))
+
+
+def test_stages_that_see_no_network_are_computed_once_for_all():
+    space, model = space_named("rram"), Counting()
+    designs = space.designs(space.sample(200, np.random.default_rng(1)))
+    per_call = {stage: len(np.unique(designs[p])) for stage, p in (("net", "xbar_rows"), ("array", "xbar_cols"))}
+    for macs in (1, 2, 3):
+        net = (Workload("w", (Layer("fc", "linear", 1, macs),)),)
+        metrics = model.evaluate(designs, net)
+        assert np.array_equal(metrics.values["energy_j"][:, 0], macs * designs["xbar_cols"])
+    assert model.computed == {"net": 3 * per_call["net"], "array": per_call["array"]}
