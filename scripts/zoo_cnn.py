@@ -7,9 +7,8 @@ Input: one 3 x 224 x 224 image (ImageNet), 1,000 classes, unless the function sa
 
 from __future__ import annotations
 
-from cimopt.workloads.builder import FeatureMap, Network, adaptive_pool, flatten, pool
-
 from cimopt.types import Workload
+from cimopt.workloads.builder import FeatureMap, Network, adaptive_pool, flatten, pool
 
 IMAGE = (3, 224, 224)
 CLASSES = 1000

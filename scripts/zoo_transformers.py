@@ -6,9 +6,8 @@ drop one token axis there. Embedding look-ups, normalisation and softmax have no
 
 from __future__ import annotations
 
-from cimopt.workloads.builder import FeatureMap, Network
-
 from cimopt.types import Workload
+from cimopt.workloads.builder import FeatureMap, Network
 
 IMAGE = (3, 224, 224)
 CLASSES = 1000

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 
 from cimopt.evaluators import Evaluator, OneByOneEvaluator, names
@@ -51,5 +53,5 @@ class Guess(Evaluator):
 def mlp(hidden=64, depth=2):
     """A network of a plug-in: its parameters can be set and searched."""
     sizes = [784, *[hidden] * depth, 10]
-    layers = [Layer(f"fc{i}", "linear", a, b) for i, (a, b) in enumerate(zip(sizes, sizes[1:], strict=False))]
+    layers = [Layer(f"fc{i}", "linear", a, b) for i, (a, b) in enumerate(pairwise(sizes))]
     return Workload("mlp", tuple(layers))
