@@ -48,7 +48,8 @@ def _export(module: Any, example_inputs: tuple, file: Path) -> None:
     import torch
 
     try:
-        torch.onnx.export(module, example_inputs, str(file), dynamo=True)
-    except Exception as error:  # PyTorch raises whatever went wrong in it
-        reason = " ".join(str(error).split())[:300]
+        torch.onnx.export(module, example_inputs, str(file), dynamo=True, verbose=False)
+    except Exception as error:  # PyTorch raises whatever went wrong in it, and wraps that in advice
+        cause = error.__cause__ or error
+        reason = f"{type(cause).__name__}: {' '.join(str(cause).split())[:300]}"
         raise InputError(f"{type(module).__name__} cannot be exported to ONNX by PyTorch: {reason}") from None
