@@ -1,4 +1,4 @@
-"""Blocks and arrays of a layer; patches against a plain convolution window."""
+"""Blocks and arrays of grouped and repeated layers (single cases: test_zeroskip_cases.py); patches against windows."""
 
 from __future__ import annotations
 
@@ -12,41 +12,6 @@ from hypothesis import strategies as st
 from cimopt.errors import InputError
 from cimopt.types import Layer
 from cimopt.workloads import load, names
-
-
-def _linear(inputs: int, outputs: int) -> Layer:
-    return Layer("fc", "linear", inputs, outputs)
-
-
-def test_partly_filled_last_array():
-    """NeuroSim V1.4 issue 9: 1152 x 1024 on 256 x 256, one cell per weight: 5 x 4 arrays, 0.900 of the cells."""
-    mapped = map_layer(_linear(1152, 1024), ArraySpec(xbar_rows=256, xbar_cols=256, bits_per_cell=8))
-    assert (mapped.blocks, mapped.arrays_per_block, mapped.arrays) == (5, 4, 20)
-    assert mapped.cell_use == pytest.approx(0.9)
-    assert mapped.block_rows.tolist() == [256] * 4 + [128]
-
-
-def test_layer_smaller_than_an_array():
-    """NeuroSim V1.3 issue 43: 10 x 10 on 256 x 256."""
-    mapped = map_layer(_linear(10, 10), ArraySpec(xbar_rows=256, xbar_cols=256, bits_per_cell=8))
-    assert (mapped.arrays, mapped.cell_use) == (1, pytest.approx(0.0015259, rel=1e-4))
-
-
-def test_cells_per_weight_are_whole():
-    """3 bits per cell: three cells for an 8-bit weight, never 2.67."""
-    spec = ArraySpec(bits_per_cell=3, xbar_cols=30)
-    assert spec.cells_per_weight == 3
-    assert map_layer(_linear(128, 10), spec).arrays == 1
-    assert map_layer(_linear(128, 11), spec).arrays == 2
-
-
-def test_depthwise_by_policy():
-    """32 groups of 3x3: 14 share an array of 128 x 128 (3 arrays, 0.0469 of the cells), or one array each."""
-    layer = Layer("dw", "conv", 32, 32, (3, 3), groups=32, out_map=(8, 8))
-    shared = map_layer(layer, ArraySpec())
-    assert (shared.arrays, shared.block_rows.tolist()) == (3, [126, 126, 36])
-    assert shared.cell_use == pytest.approx(2304 / 49_152)
-    assert map_layer(layer, ArraySpec(grouped_policy="one_group_per_array")).arrays == 32
 
 
 def test_grouped_layer_keeps_its_groups_apart():
