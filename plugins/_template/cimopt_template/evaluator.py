@@ -1,8 +1,8 @@
 """Peak throughput of an in-memory-computing chip: every cell busy in every cycle.
 
-peak = 2 x rows x cols x macros / (slices x t_cycle), one multiply-accumulate being two operations and
-slices = ceil(weight_bits / bits_per_cell) the cells one weight takes. It is an upper bound: no mapping, no
-bandwidth, no converter limits it.
+A product takes slices = ceil(weight_bits / bits_per_cell) cells for one cycle, so the shortest thinkable time is
+sum over layers of products x slices x t_cycle / cells. It is a bound: no mapping, no bandwidth, no converter
+limits it. One multiply-accumulate is two operations.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ OPS_PER_TERA_OP = 1e12
 
 
 class Peak(Evaluator):
-    """`peak_tops` (n,) and the shortest thinkable `latency_s` (n, w) = operations / peak."""
+    """The shortest thinkable `latency_s` (n, w), and `peak_tops` (n, w) = operations / latency."""
 
     # Part of cache keys: raise `version` whenever results change.
-    name, version = "peak", "1"
+    name, version = "peak", "2"
     # Everything `evaluate` reads from `designs`, and every metric it fills. Units are in the names.
     requires = (
         "xbar_rows",
@@ -37,29 +37,29 @@ class Peak(Evaluator):
     )
     provides = ("peak_tops", "latency_s")
 
-    def __init__(self, weight_bits: int = 8) -> None:
+    def __init__(self, weight_bits: int | None = None) -> None:
         """Settings come from conf/evaluator/peak.yaml by keyword; a key that is not here is refused."""
-        if type(weight_bits) is not int or weight_bits < 1:
-            raise InputError(f"evaluator.peak.weight_bits={weight_bits!r} must be a whole number >= 1")
+        if weight_bits is not None and (type(weight_bits) is not int or weight_bits < 1):
+            raise InputError(f"evaluator.peak.weight_bits={weight_bits!r} must be a whole number >= 1, or null")
         self.weight_bits = weight_bits
 
     def evaluate(self, designs: Designs, workloads: Sequence[Workload], detail: str = "totals") -> Metrics:
         """All n designs at once: each `designs[...]` is a column (n,)."""
-        ops_per_s = self._peak_ops_per_s(designs)  # (n,)
-        ops = np.array([OPS_PER_MAC * workload.macs for workload in workloads], dtype=float)  # (w,)
-        values = {
-            "peak_tops": ops_per_s / OPS_PER_TERA_OP,  # per design: (n,)
-            "latency_s": ops / ops_per_s[:, None],  # per design and workload: (n, w)
-        }
-        return Metrics(values, names(workloads))
-
-    def _peak_ops_per_s(self, designs: Designs) -> np.ndarray:
-        cells_per_macro = designs["xbar_rows"] * designs["xbar_cols"]
-        macros = designs["macros_per_tile"] * designs["tiles_per_router"] * designs["router_groups"]
-        slices = np.ceil(self.weight_bits / designs["bits_per_cell"])
+        cells = designs["xbar_rows"] * designs["xbar_cols"] * designs["macros_per_tile"]
+        cells = cells * designs["tiles_per_router"] * designs["router_groups"]  # per design: (n,)
         cycle_s = designs["t_cycle_ns"] * S_PER_NS
-        return OPS_PER_MAC * cells_per_macro * macros / (slices * cycle_s)
+        uses = np.stack([self._cell_uses(w, designs["bits_per_cell"]) for w in workloads], axis=1)  # (n, w)
+        latency_s = uses * (cycle_s / cells)[:, None]
+        ops = np.array([OPS_PER_MAC * workload.macs for workload in workloads], dtype=float)  # (w,)
+        return Metrics({"peak_tops": ops / latency_s / OPS_PER_TERA_OP, "latency_s": latency_s}, names(workloads))
 
-    def cache_key(self) -> dict[str, int]:
+    def _cell_uses(self, workload: Workload, bits_per_cell: np.ndarray) -> np.ndarray:
+        """Cells times cycles that all products of a network need, (n,)."""
+        uses = np.zeros(len(bits_per_cell))
+        for layer in workload.layers:
+            uses += layer.macs * np.ceil((self.weight_bits or layer.weight_bits) / bits_per_cell)
+        return uses
+
+    def cache_key(self) -> dict[str, int | None]:
         """Settings that change results, so that cached results of other settings are not reused."""
         return {"weight_bits": self.weight_bits}

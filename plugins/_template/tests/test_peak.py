@@ -32,7 +32,7 @@ GIGA_MAC = Workload("giga", (Layer("fc", "linear", 1000, 1000, out_map=(1000, 1)
 def test_peak_of_one_chip(weight_bits, slices):
     """2 x 65,536 cells x 1,024 macros in 4 ns is 33,554 TOPS, shared by the slices of a weight."""
     values = Peak(weight_bits).evaluate(ONE_CHIP, [GIGA_MAC]).values
-    assert values["peak_tops"] == pytest.approx([33_554.432 / slices])
+    assert values["peak_tops"] == pytest.approx(np.array([[33_554.432 / slices]]))
     assert values["latency_s"] == pytest.approx(np.array([[2e9 / 33_554.432e12 * slices]]))
 
 
@@ -40,3 +40,9 @@ def test_peak_of_one_chip(weight_bits, slices):
 def test_wrong_settings_are_refused(weight_bits):
     with pytest.raises(InputError, match=r"evaluator\.peak\.weight_bits"):
         Peak.from_config({"weight_bits": weight_bits})
+
+
+def test_layers_have_bits_of_their_own():
+    layers = tuple(Layer(f"fc{bits}", "linear", 1000, 1000, out_map=(1000, 1), weight_bits=bits) for bits in (4, 12))
+    latency = Peak().evaluate(ONE_CHIP, [Workload("mixed", layers)]).values["latency_s"]
+    assert latency == pytest.approx(np.array([[2e9 / 33_554.432e12 * (1 + 3)]]))
