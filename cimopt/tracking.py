@@ -7,6 +7,7 @@ run ids, so that studies in threads and resumed studies never meet each other's 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import math
@@ -24,6 +25,7 @@ from cimopt.errors import MissingExtraError, masked
 from cimopt.stores import created_once, driver_url, network_file_system
 from cimopt.types import fingerprint
 
+PARENT = ".mlflow_parent"  # in a sweep's folder
 MAX_PARAM = 500  # MLflow's shortest limit for a parameter value
 # A store that went away during the run has this long to come back at its end.
 WAIT_AT_END_S = 60.0
@@ -38,8 +40,10 @@ COLUMNS = ("cimopt.objective", "cimopt.sampler", "cimopt.seed", "cimopt.space", 
 class Tracker(ABC):
     """What a study tells a tracking store. The base class tracks nothing."""
 
-    def start(self, name: str, params: Mapping[str, Any], tags: Mapping[str, str], run_id: str | None) -> str | None:
-        """Begin or continue a run; returns its id."""
+    def start(
+        self, name: str, params: Mapping[str, Any], tags: Mapping[str, str], run_id: str | None, sweep: Path | None = None
+    ) -> str | None:  # fmt: skip
+        """Begin or continue a run, beneath the one of its sweep's folder if it has one; returns its id."""
         return None
 
     def metrics(self, values: Mapping[str, float | None], step: int | None = None) -> None:
@@ -151,14 +155,16 @@ class MlflowTracker(Tracker):
         code = getattr(error, "error_code", None)
         return code in ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "INVALID_STATE", "BAD_REQUEST")
 
-    def start(self, name: str, params: Mapping[str, Any], tags: Mapping[str, str], run_id: str | None) -> str | None:
+    def start(
+        self, name: str, params: Mapping[str, Any], tags: Mapping[str, str], run_id: str | None, sweep: Path | None = None
+    ) -> str | None:  # fmt: skip
         def begin() -> None:
             # The first contact makes a database's tables: one process at a time, or they meet in it.
             with created_once(self._uri):
                 self._client = self._mlflow.MlflowClient(tracking_uri=self._uri)
                 known = run_id is not None and self._known(run_id)
                 if not known and self._run_id is None:
-                    self._run_id = self._create(name, tags)
+                    self._run_id = self._create(name, tags, sweep)
             if known:
                 self._run_id = run_id
                 self._client.update_run(run_id, status="RUNNING")
@@ -177,13 +183,30 @@ class MlflowTracker(Tracker):
             return False
         return True
 
-    def _create(self, name: str, tags: Mapping[str, str]) -> str:
+    def _create(self, name: str, tags: Mapping[str, str], sweep: Path | None) -> str:
         found = self._client.get_experiment_by_name(self._experiment)
         experiment = found.experiment_id if found else self._new_experiment()
         if found and VIEW_TAG not in found.tags:  # made by hand, or by an earlier version
             self._client.set_experiment_tag(experiment, VIEW_TAG, comparison_view())
         named = {safe_name(k): str(v)[:5000] for k, v in tags.items()}
+        if sweep is not None:
+            named["mlflow.parentRunId"] = self._sweeps_run(experiment, sweep)
         return self._client.create_run(experiment, run_name=name, tags=named).info.run_id
+
+    def _sweeps_run(self, experiment: str, sweep: Path) -> str:
+        """The run above a sweep's studies: the job that comes first makes it and leaves its id in the sweep's folder."""
+        sweep.mkdir(parents=True, exist_ok=True)
+        with (sweep / PARENT).open("a+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            known = file.read().strip()
+            if known and self._known(known):
+                return known
+            made = self._client.create_run(experiment, run_name=sweep.name, tags={"cimopt.parent_of_sweep": sweep.name})
+            self._client.set_terminated(made.info.run_id)  # it only holds the others
+            file.truncate(0)
+            file.write(made.info.run_id)
+        return made.info.run_id
 
     def _new_experiment(self) -> str:
         try:

@@ -197,17 +197,22 @@ def _start_tracking(tracker: Tracker, stored: StoredStudy, rooms: Rooms, more: d
         **more,
     }
     params = {**flatten(config.identity), "space_size": rooms.space.size}
-    run_id = tracker.start(config.study.name or config.label, params, tags, stored.noted(RUN_ID))
+    run_id = tracker.start(config.study.name or config.label, params, tags, stored.noted(RUN_ID), _sweep_folder())
     if run_id is not None:
         stored.note(RUN_ID, run_id)
 
 
 def _sweep_tag() -> dict[str, str]:
     """Runs of one sweep share this tag: the MLflow UI groups by it."""
+    folder = _sweep_folder()
+    return {} if folder is None else {"cimopt.sweep": folder.name}
+
+
+def _sweep_folder() -> Path | None:
     from hydra.core.hydra_config import HydraConfig
 
     hydra = HydraConfig.get()
-    return {"cimopt.sweep": Path(hydra.sweep.dir).name} if hydra.mode == RunMode.MULTIRUN else {}
+    return Path(hydra.sweep.dir).absolute() if hydra.mode == RunMode.MULTIRUN else None
 
 
 def _versions(rooms: Rooms) -> dict[str, str]:

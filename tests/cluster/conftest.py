@@ -11,7 +11,7 @@ import pytest
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 
-def script(name: str):
+def _script(name: str):
     """A module of scripts/, which is no package."""
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
@@ -21,9 +21,15 @@ def script(name: str):
 
 
 @pytest.fixture(scope="session")
+def script():
+    """Loads a module of scripts/ by its name."""
+    return _script
+
+
+@pytest.fixture(scope="session")
 def postgres():
     """A server on loopback; stopped at the end of the session."""
-    module = script("soak_postgres")
+    module = _script("soak_postgres")
     reason = module.why_not()
     if reason:
         pytest.skip(f"{reason} (scripts/ci_services.sh installs it)")
@@ -34,13 +40,4 @@ def postgres():
 @pytest.fixture(scope="session")
 def soak_script():
     """The soak script as a module."""
-    return script("soak_faults")
-
-
-@pytest.fixture(scope="session")
-def soak_runs(soak_script, tmp_path_factory):
-    """The soak script's module and its undisturbed run."""
-    import random
-
-    faults = soak_script
-    return faults, faults.Soak(tmp_path_factory.mktemp("soak"), random.Random())
+    return _script("soak_faults")

@@ -54,11 +54,11 @@ def _wait_for(address, process):
     raise AssertionError("the MLflow server did not start")
 
 
-def test_eight_studies_at_once_on_shared_stores_and_their_comparison(cimopt, postgres, tmp_path):
+def test_eight_studies_at_once_on_shared_stores_and_their_comparison(cimopt, postgres, script, tmp_path):
     from mlflow import MlflowClient
 
     (tmp_path / "artifacts").mkdir()
-    port = sys.modules["soak_postgres"].free_port()
+    port = script("soak_postgres").free_port()
     studies = postgres.url("studies")
     with server(driver_url(postgres.url("mlflow"), ""), tmp_path / "artifacts", port) as uri:
         done = cimopt(
@@ -80,11 +80,14 @@ def test_eight_studies_at_once_on_shared_stores_and_their_comparison(cimopt, pos
             (s, o, n) for s in ("four_phase", "plain_ga") for o in ("edap:max", "energy:max") for n in "12"
         }
         assert len(runs) == 8
+        above = client.search_runs([experiment], "tags.`cimopt.parent_of_sweep` = 'sweep_of_samplers'")
+        assert len(above) == 1, "eight jobs, one run above them"
+        assert {r.data.tags["mlflow.parentRunId"] for r in runs} == {above[0].info.run_id}
         for run in runs:
             assert len(client.get_metric_history(run.info.run_id, "gen/feasible_share")) == 7
             kept = client.download_artifacts(run.info.run_id, "result.json", str(tmp_path))
             assert json.loads(Path(kept).read_text())["seed"] == int(run.data.tags["cimopt.seed"])
-        _pictures(uri, experiment, [r.info.run_id for r in runs], tmp_path)
+        _pictures(script("mlflow_pictures").pictures, uri, experiment, tmp_path)
 
 
 def _no_password_in(folder):
@@ -93,27 +96,12 @@ def _no_password_in(folder):
         assert path.is_dir() or b"secret" not in path.read_bytes(), path
 
 
-def _pictures(uri, experiment, ids, folder):
-    """Screenshots of the two pages that docs/mlflow.md explains; kept where CIMOPT_SCREENSHOTS says."""
+def _pictures(pictures, uri, experiment, folder):
+    """The view that docs/mlflow.md explains, as a person sees it; kept where CIMOPT_SCREENSHOTS says."""
     if shutil.which("chromium") is None:
         pytest.skip("chromium is not installed (scripts/ci_services.sh installs it): no screenshots; all else passed")
-    chosen = json.dumps(ids, separators=(",", ":"))
-    pages = {
-        "mlflow_runs": f"/#/experiments/{experiment}/runs?searchFilter=tags.%60cimopt.sweep%60%20%3D%20%27sweep_of_samplers%27",
-        "mlflow_compare": f"/#/compare-runs?runs={chosen}&experiments=[%22{experiment}%22]".replace('"', "%22"),
-    }
-    for name, page in pages.items():
-        picture = folder / f"{name}.png"
-        subprocess.run(
-            [
-                "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-                "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
-                f"--user-data-dir={folder / 'chromium'}", "--window-size=1600,1000", "--virtual-time-budget=25000",
-                f"--screenshot={picture}", uri + page,
-            ],
-            check=False, capture_output=True, timeout=120,
-        )  # fmt: skip
-        assert picture.stat().st_size > 30_000, f"{name}: an empty page"
+    for picture in pictures(uri, experiment, folder):
+        assert picture.stat().st_size > 30_000, f"{picture.name}: an empty page"
         if os.environ.get("CIMOPT_SCREENSHOTS"):
             shutil.copy(picture, os.environ["CIMOPT_SCREENSHOTS"])
 

@@ -198,6 +198,17 @@ def test_ui_without_runs_says_what_to_do(cimopt):
     assert "run cimopt search here first" in done.stderr
 
 
+def test_ui_listens_here_alone_and_shows_no_password():
+    from cimopt.commands import ui
+
+    store = ui.environment("postgresql://me:secret@db/mlflow")
+    command = ui.server("127.0.0.1", 5000)
+    assert "secret" not in " ".join(command)
+    assert command[command.index("--host") + 1] == "127.0.0.1"
+    assert store["MLFLOW_BACKEND_STORE_URI"].endswith("://me:secret@db/mlflow")
+    assert store["MLFLOW_DISABLE_TELEMETRY"] == "true"
+
+
 def test_help_imports_nothing_heavy():
     """Quick answers: the verbs' help and the plug-in list load neither Hydra, Optuna, Ray nor MLflow."""
     code = (

@@ -91,6 +91,29 @@ def test_threads_do_not_meet_each_others_runs(store, client):
     assert all(r.info.status == "FINISHED" for r in children)
 
 
+def test_a_sweeps_studies_are_beneath_one_run(store, client, tmp_path):
+    def start():
+        tracker = MlflowTracker(store[0], "sweeps", store[1])
+        return client.get_run(tracker.start("study", {}, {}, None, tmp_path / "mine")).data.tags["mlflow.parentRunId"]
+
+    above = start()
+    assert start() == above
+    assert client.get_run(above).info.run_name == "mine"
+    client.delete_run(above)
+    (tmp_path / "mine" / ".mlflow_parent").write_text("0" * 32)  # of a store that is gone
+    assert start() not in (above, "0" * 32)
+
+
+def test_the_experiment_keeps_the_comparison_view(tracker, client):
+    tracker.start("one", {}, {"cimopt.seed": "1"}, None)
+    kept = client.get_experiment_by_name("tests")
+    view = json.loads(kept.tags["mlflow.sharedViewState.cimopt"])
+    assert [r.info.run_name for r in client.search_runs([kept.experiment_id], view["searchFilter"])] == ["one"]
+    client.delete_experiment_tag(kept.experiment_id, "mlflow.sharedViewState.cimopt")
+    MlflowTracker(tracker._uri, "tests", None).start("an experiment made by hand", {}, {}, None)
+    assert "mlflow.sharedViewState.cimopt" in client.get_experiment_by_name("tests").tags
+
+
 def test_a_resumed_study_continues_its_run(tracker, client, store):
     run_id = tracker.start("again", {"a": 1}, {}, None)
     tracker.metrics({"gen/best": 5.0}, 0)
