@@ -71,7 +71,7 @@ def _extent(out, kernel, stride, dilation):
 
 
 @njit(cache=True)
-def _over_all(x):
+def over_all(x):
     return x[C] * x[M] * x[R] * x[S] * x[P] * x[Q] * x[G] * x[N] * x[Y]
 
 
@@ -121,7 +121,7 @@ def _axis_exact(t_taps, taps, t_out, out, stride, dilation):
 @njit(cache=True)
 def _glb_bits(dims, tile, factor, n3, t, cycles, step, io):
     """Bits of inputs and of outputs that pass between the global buffer and the routers."""
-    if _over_all(factor[GROUPS]) == 1:
+    if over_all(factor[GROUPS]) == 1:
         # One router group is in use: the published model then counts exact extents, not the largest tile.
         high = _axis_exact(t[R], dims[R], t[P], dims[P], step[0], step[2])
         wide = _axis_exact(t[S], dims[S], t[Q], dims[Q], step[1], step[3])
@@ -225,14 +225,14 @@ def count_actions(dims, step, io, capacity, factor, left, is_sram, writes, pay_f
         exact_in_time: see the quirk ``weights_exact_in_time``.
     """
     t, n1, n2, n3 = left[5], left[2], left[3], left[4]
-    cycles = _over_all(t)
-    arrays, tiles, routers = _over_all(n1) // cycles, _over_all(n2) // cycles, _over_all(n3) // cycles
+    cycles = over_all(t)
+    arrays, tiles, routers = over_all(n1) // cycles, over_all(n2) // cycles, over_all(n3) // cycles
     r = factor[ROWS, C] * factor[ROWS, R] * factor[ROWS, S]
     c = factor[COLS, Y] * factor[COLS, M]
     macro = factor[MACROS]
     tile = _tile(dims, factor)
     word = IO_BITS * capacity[MACROS]
-    macs = _over_all(dims) // dims[Y]
+    macs = over_all(dims) // dims[Y]
 
     out[CELL_READS] = macs * dims[Y]
     out[ROW_ACTS] = arrays * cycles * r

@@ -18,6 +18,7 @@ from cimopt_tiled.counts import (
     N_DATA,
     N_ENERGY,
     count_actions,
+    over_all,
 )
 from cimopt_tiled.mapping import N_DIMS, N_LEVELS, C, G, M, R, S, Y, map_layer
 from cimopt_tiled.quirks import Quirks
@@ -101,6 +102,28 @@ def slices_of(width, bits_per_cell):
 
 
 @njit(cache=True)
+def best_slices(slices, capacity, credit_exact, memo, scratch):
+    """Columns to keep for a weight in SRAM: up to the next power of two, as many as take the fewest cycles.
+
+    The mapping rule leaves places unused, and fetches the largest part everywhere, where slices divide no level;
+    a column left empty then costs less. Nothing changes for powers of two.
+    """
+    top = np.int64(1)
+    while top < slices:
+        top *= 2
+    best, fewest = slices, np.int64(-1)
+    if top == slices:
+        return best
+    for wide in range(slices, top + 1):
+        scratch.dims[Y] = wide
+        map_layer(scratch.dims, capacity, True, credit_exact, memo, scratch.factor, scratch.left)
+        cycles = over_all(scratch.left[N_LEVELS])
+        if fewest < 0 or cycles <= fewest:
+            best, fewest = wide, cycles
+    return best
+
+
+@njit(cache=True)
 def count_layer(structure, dims, step, width, writes, kernel, memo, scratch, out):
     """Counts ``(24,)`` of one layer on one structure (bits, rows, cols, macros, tiles, groups).
 
@@ -108,7 +131,8 @@ def count_layer(structure, dims, step, width, writes, kernel, memo, scratch, out
     """
     for d in range(N_DIMS):
         scratch.dims[d] = dims[d]
-    scratch.dims[Y] = slices_of(width, structure[0])
+    slices = slices_of(width, structure[0])
+    scratch.dims[Y] = slices
     for level in range(N_LEVELS):
         scratch.capacity[level] = structure[1 + level]
     packed = np.int64(1)
@@ -118,6 +142,8 @@ def count_layer(structure, dims, step, width, writes, kernel, memo, scratch, out
         scratch.dims[M] *= packed
         scratch.dims[G] = (dims[G] + packed - 1) // packed
     place, factor, left = scratch.capacity, scratch.factor, scratch.left
+    if kernel.is_sram:
+        scratch.dims[Y] = best_slices(slices, place, kernel.credit_exact, memo, scratch)
     map_layer(scratch.dims, place, kernel.is_sram, kernel.credit_exact, memo, factor, left)
     count_actions(
         scratch.dims,
@@ -139,6 +165,9 @@ def count_layer(structure, dims, step, width, writes, kernel, memo, scratch, out
         out[ACTIVE_CELLS] *= filled
         out[CELL_WRITES] *= filled
         out[DRAM_BITS] *= filled
+    if scratch.dims[Y] > slices:  # empty columns are converted, but neither read, written nor in use
+        for count in (CELL_READS, ACTIVE_CELLS, CELL_WRITES, DRAM_BITS):
+            out[count] = out[count] / scratch.dims[Y] * slices
 
 
 @njit(cache=True)

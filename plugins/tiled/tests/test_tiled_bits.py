@@ -180,16 +180,34 @@ def test_fewer_activation_bits_never_cost_more(kind, space):
 
 @pytest.mark.parametrize("kind", [TiledEvaluator, TiledPhysical])
 def test_halving_weight_bits_never_costs_more(kind):
-    """Networks of stored weights, widths that divide an array: neither energy nor latency rises.
-
-    Other widths leave columns over and the mapping rule may pack what is left worse (README).
-    """
+    """Networks of stored weights, widths that divide an array: neither energy nor latency rises (README)."""
     some, model = sampled("sram", 200, 14), kind()
     for name in ("resnet18", "mobilenet_v3"):
         found = [model.evaluate(some, [with_bits(load(name), bits, 8)]).values for bits in (1, 2, 4, 8, 16)]
         for metric in ("energy_j", "latency_s"):
             values = np.stack([v[metric][:, 0] for v in found])
             assert (values[1:] >= values[:-1] * (1 - 1e-12)).all(), (name, metric)
+
+
+def test_sram_never_takes_more_cycles_for_fewer_bits_up_to_a_power_of_two():
+    """Columns may stay empty, so 5, 6 and 7 bits are mapped like 8 where that is faster; their cells stay fewer."""
+    some, model = sampled("sram", 200, 15), TiledEvaluator()
+    for widths in ((3, 4), (5, 6, 7, 8), (9, 11, 13, 16)):
+        for name in ("resnet18", "mobilenet_v3"):
+            found = [model.evaluate(some, [with_bits(load(name), bits, 8)], "layers").layers[name] for bits in widths]
+            cycles = np.stack([table.values["cycles"] for table in found])
+            assert (np.diff(cycles, axis=0) >= 0).all(), (name, widths)
+
+
+def test_empty_columns_are_neither_fetched_nor_read(sram, designs):
+    """Seven columns of eight: 64 outputs of 7 bits on 32 columns at most take as long as 8 bits and move less."""
+    row = designs([sram | {"xbar_cols": 32, "macros_per_tile": 2, "tiles_per_router": 2}])
+    seven, eight = (
+        TiledEvaluator().evaluate(row, linear(4096, 64, weight_bits=bits), "components").values for bits in (7, 8)
+    )
+    assert seven["cycles"] == eight["cycles"]
+    assert seven["energy_j.dram"] == pytest.approx(eight["energy_j.dram"] * 7 / 8)
+    assert seven["utilization"] == pytest.approx(eight["utilization"] * 7 / 8)
 
 
 @settings(max_examples=60, deadline=None)
