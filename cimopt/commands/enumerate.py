@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,10 @@ from cimopt.commands import hydra_app
 from cimopt.commands.progress import SearchProgress
 from cimopt.errors import InputError, unknown_name
 from cimopt.exhaustive import Enumeration, Reduced
-from cimopt.report import summary, tables
+from cimopt.report import summary
 from cimopt.report.html import write_report
 from cimopt.report.result import RESULT, plain, versions, write_json
+from cimopt.report.terminal import show_result
 from cimopt.study import FolderLock
 
 MAX_PARETO = 1000  # entries of the front in result.json; n_pareto tells the whole number
@@ -39,15 +39,15 @@ def job(config: DictConfig) -> float | None:
     try:
         enumeration = Enumeration(rooms, folder, **options)
         (folder / "config.yaml").write_text(OmegaConf.to_yaml(config, resolve=True))
-        began, before = time.perf_counter(), enumeration.n_done
+        began = time.perf_counter()
         interrupted = _run(enumeration, rooms, checked.label)
         seconds = time.perf_counter() - began
     finally:
         lock.release()
     result = _result(rooms, enumeration.reduced, seconds, interrupted or not enumeration.complete)
     write_json(folder / RESULT, result)
-    write_report(folder / "report.html", plain(result), [], "cimopt enumerate")
-    _show(plain(result), rooms, folder, (enumeration.n_done - before) / seconds if seconds else 0.0)
+    write_report(folder / "report.html", plain(result), [], result["command"])
+    show_result(plain(result), folder, checked.report.top)
     return result["best"]["score"] if result["best"] else None
 
 
@@ -90,7 +90,8 @@ def _result(rooms: Rooms, reduced: Reduced, seconds: float, unfinished: bool) ->
         "n_evaluated": reduced.n, "n_feasible": reduced.n_feasible, "n_failed": reduced.n_failed, "n_generations": 0,
         "seed": rooms.config.seed, "seconds": {"total": seconds, "sampling": 0.0, "evaluation": seconds, "overhead": 0.0},
         "space_size": rooms.space.size, "versions": versions({e.name: e.version for e in rooms.chain.evaluators}),
-        "config_hash": rooms.identity_hash,
+        "config_hash": rooms.identity_hash, "fixed": list(rooms.space.parameters.fixed),
+        "command": hydra_app.command_line("enumerate"),
     }  # fmt: skip
     if not reduced.n_feasible and top:
         amounts = {k: c["amount"] for k, c in top[0]["constraints"].items()}
@@ -114,17 +115,3 @@ def _marginals(rooms: Rooms, reduced: Reduced) -> dict[str, dict[str, float]]:
         labels = p.choices or tuple(range(p.n_choices))
         found[p.name] = {str(c): float(reduced.marginals[g, k]) for k, c in enumerate(labels)}
     return found
-
-
-def _show(result: dict[str, Any], rooms: Rooms, folder: Path, rate: float) -> None:
-    console = tables.console()
-    if result["status"] == "infeasible":
-        console.print(f"[bold red]No design is feasible.[/] Binding constraint: {result.get('binding_constraint', '')}")
-    if result["top"]:
-        shown = result["top"][: rooms.config.report.top]
-        console.print(tables.designs_table(shown, list(rooms.space.parameters.fixed), f"Best of {result['title']}"))
-    console.print(
-        f"{result['n_evaluated']:,} of {result['space_size']:,} designs ({result['n_feasible']:,} feasible, "
-        f"{result['n_failed']:,} failed, {result['n_pareto']:,} on the Pareto front) at {rate:,.0f} designs/s"
-    )
-    console.print(f"Results: {folder}  (report.html, result.json)", soft_wrap=True)

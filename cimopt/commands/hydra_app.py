@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import re
+import shlex
 import shutil
 import sys
 import time
@@ -29,12 +30,11 @@ from cimopt.commands.callbacks import FOLDERS
 from cimopt.compose import CONF_MODULE, compose_config, opened, register
 from cimopt.config import Config, parse
 from cimopt.errors import CimoptError, InputError, masked, unknown_name
-from cimopt.report.result import RESULT, write_json
+from cimopt.report.result import ERROR, RESULT, write_json
 from cimopt.types import fingerprint
 
 EXIT_OF_STATUS = {"ok": 0, "infeasible": 3, "interrupted": 130}
 MAX_SLUG = 120
-ERROR = "error.json"
 CODES: list[int] = []  # of this process's jobs, should their files not be written
 SWEEP = "multirun.yaml"  # Hydra writes it into a sweep's folder
 
@@ -55,7 +55,7 @@ def run(verb: str, config_name: str, job: Callable[[DictConfig], Any], arguments
     _mask_logs()
     register()
     OmegaConf.register_new_resolver("cimopt_slug", lambda _="": _safe_slug(), use_cache=False, replace=True)
-    sys.argv = [f"cimopt {verb}", *(opened(a) for a in arguments)]
+    sys.argv = [f"cimopt {verb}", *(opened(a) for a in _sweep_first(arguments))]
     started = time.time()
     FOLDERS.clear()
     CODES.clear()
@@ -70,6 +70,12 @@ def run(verb: str, config_name: str, job: Callable[[DictConfig], Any], arguments
             raise
         return complain(sentence, 2)
     return _exit_code(started)
+
+
+def _sweep_first(arguments: Sequence[str]) -> list[str]:
+    """`-m` may stand anywhere: Hydra's parser takes it only before all overrides or after them."""
+    flags = [a for a in arguments if a in ("-m", "--multirun")]
+    return [*flags[:1], *(a for a in arguments if a not in ("-m", "--multirun"))]
 
 
 def _launchers_sentence(error: Exception) -> str | None:
@@ -199,6 +205,12 @@ def _choice(group: str) -> str:
 def output_folder() -> Path:
     """This job's run folder, absolute."""
     return Path(HydraConfig.get().runtime.output_dir).absolute()
+
+
+def command_line(verb: str) -> str:
+    """The command that made this run, as a person would type it, passwords masked."""
+    overrides = " ".join(shlex.quote(o.removeprefix("++")) for o in HydraConfig.get().overrides.task)
+    return masked(f"cimopt {verb} {overrides}".strip())
 
 
 def launch_folder() -> Path:

@@ -22,7 +22,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="cimopt plugins",
         description="List evaluators, samplers, workloads and config folders that installed distributions announce.",
-        epilog="Write your own: copy plugins/_template of the repository; see docs/plugins.md.",
+        epilog="Begin your own by `cimopt plugin new NAME`; see docs/plugins.md.",
     )
     parser.add_argument("--json", action="store_true", help="machine-readable")
     parser.add_argument(

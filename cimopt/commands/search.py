@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import shlex
 import sys
 import warnings
 from collections.abc import Sequence
@@ -25,6 +24,7 @@ from cimopt.pareto import non_dominated
 from cimopt.report import plots, summary, tables
 from cimopt.report.html import write_report
 from cimopt.report.result import RESULT, plain, versions, write_json
+from cimopt.report.terminal import show_result
 from cimopt.sequential import check_levels, level_config, start_design
 from cimopt.stores import refuse_unsafe_sqlite
 from cimopt.study import StoredStudy
@@ -111,7 +111,7 @@ def _study(rooms: Rooms, folder: Path, launch: Path, tags: dict[str, str]) -> di
             f"no space is left for {folder} ({error.strerror}); free some and run the same command again: it continues"
         ) from error
     _finish_tracking(tracker, result, run, folder, rooms.config.report.top)
-    _show(result, run, folder, tracking.name != "none")
+    _show(result, folder, tracking.name != "none")
     return result
 
 
@@ -226,13 +226,14 @@ def _write(rooms: Rooms, run: SearchRun, folder: Path) -> dict[str, Any]:
         "title": rooms.config.label, "status": "interrupted" if run.interrupted else "infeasible", "best": None, "top": [],
         "n_evaluated": 0, "n_feasible": 0, "n_failed": 0, "n_generations": len(run.history), "seed": rooms.config.seed,
         "seconds": run.seconds, "space_size": rooms.space.size, "versions": _versions(rooms), "config_hash": rooms.identity_hash,
+        "fixed": list(rooms.space.parameters.fixed), "command": hydra_app.command_line("search"),
     }  # fmt: skip
     if everything is not None:
         _fill(result, rooms, run, folder)
     write_json(folder / RESULT, result)
     if rooms.networks.parameters and result["best"]:
         _write_networks(rooms, result["best"]["design"], folder / NETWORKS)
-    write_report(folder / "report.html", plain(result), _plots(rooms, run, folder), _command(folder))
+    write_report(folder / "report.html", plain(result), _plots(rooms, run, folder), result["command"])
     return plain(result)
 
 
@@ -318,13 +319,6 @@ def _plots(rooms: Rooms, run: SearchRun, folder: Path) -> list[Path]:
     return [p for p in made if p is not None]
 
 
-def _command(folder: Path) -> str:
-    from hydra.core.hydra_config import HydraConfig
-
-    overrides = " ".join(shlex.quote(o.removeprefix("++")) for o in HydraConfig.get().overrides.task)
-    return masked(f"cimopt search {overrides}".strip())
-
-
 def _finish_tracking(tracker: Tracker, result: dict[str, Any], run: SearchRun, folder: Path, top: int) -> None:
     best = result["best"]
     final: dict[str, float | None] = {
@@ -354,27 +348,7 @@ def _note(result: dict[str, Any]) -> str:
     return head + "\n".join(f"| {tables.heading(k)} | {tables.number(v)} |" for k, v in best["design"].items())
 
 
-def _show(result: dict[str, Any], run: SearchRun, folder: Path, tracked: bool) -> None:
-    console = tables.console()
-    if result["status"] == "infeasible" and result["best"]:
-        limit = result["best"]["constraints"].get(result["binding_constraint"], {})
-        shown = (
-            f" ({tables.number(limit.get('value'))} against {tables.number(limit.get('limit'))} {limit.get('unit', '')})"
-            if "limit" in limit
-            else ""
-        )
-        console.print(
-            f"[bold red]No design is feasible.[/] Binding constraint of the least-violating one: {result['binding_constraint']}{shown}"
-        )
-    hidden = run.rooms.space.parameters.fixed
-    if result["top"]:
-        console.print(tables.designs_table(result["top"], list(hidden), f"Best designs of {result['title']}"))
-    if result["best"] and result["best"]["metrics"]:
-        console.print(tables.workloads_table(result["best"]))
-    seconds = ", ".join(f"{k} {tables.number(v)} s" for k, v in result["seconds"].items())
-    console.print(
-        f"{result['n_evaluated']} designs of {result['space_size']:,} ({result['n_feasible']} feasible, {result['n_failed']} failed); {seconds}"
-    )
-    console.print(f"Results: {folder}  (report.html, result.json, trials.parquet)", soft_wrap=True)
+def _show(result: dict[str, Any], folder: Path, tracked: bool) -> None:
+    show_result(result, folder)
     if tracked:
-        console.print("Compare runs: cimopt ui")
+        tables.console().print("Compare runs: cimopt ui")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 RESULT = "result.json"
+ERROR = "error.json"  # instead of it, from a job that ended on bad input
 LIBRARIES = ("cimopt", "numpy", "optuna", "hydra-core", "ray", "mlflow")
 
 

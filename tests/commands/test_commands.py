@@ -165,7 +165,7 @@ def test_a_strangers_plug_in_passes_its_kit(tmp_path, with_stranger):
         [sys.executable, "-m", "pytest", "-q", str(tmp_path)], capture_output=True, text=True, cwd=tmp_path, check=False
     )
     assert done.returncode == 0, done.stdout
-    assert "12 passed" in done.stdout
+    assert "13 passed" in done.stdout
 
 
 def test_a_broken_plug_in_shows_its_own_error(cimopt, tmp_path, monkeypatch):

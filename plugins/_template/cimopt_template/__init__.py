@@ -1,4 +1,4 @@
-"""A small, complete evaluator plug-in, made to be copied: see README.md."""
+"""Evaluator `peak` for cimopt: see README.md."""
 
 from cimopt_template.evaluator import Peak
 

@@ -1,4 +1,4 @@
-"""Peak throughput of an in-memory-computing chip: every cell busy in every cycle.
+"""The shortest time a network can take on an in-memory-computing chip: every cell busy in every cycle.
 
 A product takes slices = ceil(weight_bits / bits_per_cell) cells for one cycle, so the shortest thinkable time is
 sum over layers of products x slices x t_cycle / cells. It is a bound: no mapping, no bandwidth, no converter
