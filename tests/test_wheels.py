@@ -52,3 +52,6 @@ def test_a_search_from_wheels_alone(installed, tmp_path):
     assert "tiled_published" in listed.stdout
     assert "peak" in listed.stdout
     assert run(installed, tmp_path, "search", "--cfg", "job", "evaluator=peak").returncode == 0
+    begun = run(installed, tmp_path, "plugin", "new", "mine")
+    assert begun.returncode == 0, begun.stderr
+    assert (tmp_path / "cimopt-mine" / "cimopt_mine" / "evaluator.py").exists()
