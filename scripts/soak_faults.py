@@ -30,8 +30,21 @@ import soak_postgres
 
 from cimopt.config import differences
 
-START, STEPS, POPULATION = 60, 2, 40
-DESIGNS = START + STEPS * POPULATION
+
+@dataclass(frozen=True)
+class Size:
+    """A search's designs: a start generation and `steps` more."""
+
+    start: int = 60
+    population: int = 40
+    steps: int = 2
+
+    @property
+    def designs(self) -> int:
+        return self.start + self.steps * self.population
+
+
+LONG, SHORT = Size(), Size(30, 20)
 ALONE, ON_RAY = ("runner=serial",), ("runner=ray", "runner.workers=2", "runner.max_retries=3")
 
 
@@ -59,23 +72,30 @@ class Count:
 class Run:
     """One run folder of a fixed, slow search; `start` may be called again to continue it."""
 
-    def __init__(self, work: Path, plugin: str, *overrides: str) -> None:
+    def __init__(self, work: Path, plugin: str, size: Size, *overrides: str) -> None:
         self.folder, self.log = Path(tempfile.mkdtemp(dir=work)), None
         self.log = self.folder / "calls.txt"
-        self._overrides, self._plugin = overrides, plugin
+        self._overrides, self._plugin, self._size = overrides, plugin, size
 
     def start(self, *more: str, before: Callable[[], None] | None = None) -> subprocess.Popen:
         command = [
             sys.executable, "-m", "cimopt.cli", "search", "space=rram_small", "workload=alexnet", "evaluator=slow_tiled",
             f"++evaluator.slow_tiled.log={self.log}", "++evaluator.slow_tiled.sleep_s=0.03", "tracking=none",
-            "report.plots=false", f"sampler.settings.start={START}", "sampler.settings.pool=200",
-            f"sampler.settings.population={POPULATION}", f"sampler.stop_after={STEPS}", "hydra.run.dir=run", *self._overrides, *more,
+            "report.plots=false", f"sampler.settings.start={self._size.start}", "sampler.settings.pool=200",
+            f"sampler.settings.population={self._size.population}", f"sampler.stop_after={self._size.steps}", "hydra.run.dir=run", *self._overrides, *more,
         ]  # fmt: skip
         env = {**os.environ, "PYTHONPATH": _python_path(self._plugin), "RAY_USAGE_STATS_ENABLED": "0"}
-        out = (self.folder / "output.txt").open("a")
-        return subprocess.Popen(
-            command, cwd=self.folder, env=env, stdout=out, stderr=out, preexec_fn=before, start_new_session=True
-        )
+
+        def prepare() -> None:
+            # A soak started in the background may itself be deaf to Ctrl-C; its runs must not be.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            if before is not None:
+                before()
+
+        with (self.folder / "output.txt").open("a") as out:
+            return subprocess.Popen(
+                command, cwd=self.folder, env=env, stdout=out, stderr=out, preexec_fn=prepare, start_new_session=True
+            )
 
     def calls(self) -> list[str]:
         return self.log.read_text().splitlines() if self.log.exists() else []
@@ -91,6 +111,13 @@ class Run:
     def best(self) -> dict:
         return json.loads((self.folder / "run" / "result.json").read_text())["best"]
 
+    def hold(self, n: int) -> None:
+        """Let no evaluation beyond the n-th go on until `release`."""
+        Path(f"{self.log}.hold").write_text(str(n))
+
+    def release(self) -> None:
+        Path(f"{self.log}.hold").unlink(missing_ok=True)
+
     def wait_for_calls(self, n: int, process: subprocess.Popen, limit_s: float = 120) -> bool:
         until = time.monotonic() + limit_s
         while len(self.calls()) < n and process.poll() is None and time.monotonic() < until:
@@ -99,19 +126,36 @@ class Run:
 
 
 class Soak:
-    """The undisturbed run, the faults, and the comparison."""
+    """The undisturbed run, the faults, and the comparison.
 
-    def __init__(self, work: Path, chance: random.Random) -> None:
-        self.work, self.chance = work, chance
+    `held`: evaluations stand still from the fault's moment until it has struck, so that it always strikes.
+    `places`: where the runs that are ended evaluate, one of them by chance.
+    """
+
+    places = (ALONE, ON_RAY)
+
+    def __init__(self, work: Path, chance: random.Random, size: Size = LONG, *, held: bool = False) -> None:
+        self.work, self.chance, self.size, self.held = work, chance, size, held
         self.plugin = soak_model.install(work / "plugin")
-        straight = Run(work, self.plugin, *ALONE)
+        straight = self.run(*ALONE)
         if straight.start().wait(180):
             raise RuntimeError(f"the undisturbed run failed: {straight.output()[-2000:]}")
         self.reference, self.best = straight.table(), straight.best()
 
-    def moment(self) -> int:
-        """After how many evaluations a fault strikes."""
-        return self.chance.randint(3, DESIGNS - 20)
+    def run(self, *overrides: str) -> Run:
+        return Run(self.work, self.plugin, self.size, *overrides)
+
+    def strike(self, run: Run, how: Callable[[subprocess.Popen], object], count: Count, *more: str) -> subprocess.Popen:
+        """Start the run and do `how` after a random number of evaluations."""
+        n = self.chance.randint(3, self.size.designs - 20)
+        if self.held:
+            run.hold(n)
+        process = run.start(*more)
+        if run.wait_for_calls(n, process):
+            how(process)
+            count.struck += 1
+        run.release()
+        return process
 
     def compare(self, run: Run, count: Count) -> None:
         if not (run.folder / "run" / "trials.parquet").exists():
@@ -130,16 +174,13 @@ class Soak:
     # ---------------------------------------------------------------- faults
     def worker(self, count: Count) -> None:
         """kill -9 of a Ray worker process while it evaluates."""
-        run = Run(self.work, self.plugin, *ON_RAY)
-        process = run.start()
-        if run.wait_for_calls(self.moment(), process):
-            os.kill(int(run.calls()[-1].split()[0]), signal.SIGKILL)
-            count.struck += 1
+        run = self.run(*ON_RAY)
+        process = self.strike(run, lambda _: os.kill(int(run.calls()[-1].split()[0]), signal.SIGKILL), count)
         self._finish(run, process, count)
 
     def node(self, count: Count) -> None:
         """kill -9 of a raylet (and with it its workers) of a three-node cluster."""
-        run = Run(self.work, self.plugin, "runner=ray", "runner.workers=3", "runner.max_retries=3")
+        run = self.run("runner=ray", "runner.workers=3", "runner.max_retries=3")
         env = {**os.environ, "PYTHONPATH": _python_path(self.plugin)}
         with subprocess.Popen(
             [sys.executable, "-m", "cimopt.cli", "cluster", "local", "--nodes", "3", "--cpus", "1"], env=env,
@@ -147,43 +188,40 @@ class Soak:
         ) as cluster:  # fmt: skip
             try:
                 told = json.loads(cluster.stdout.readline())
-                process = run.start(f"runner.address={told['address']}")
-                if run.wait_for_calls(self.moment(), process):
-                    os.kill(self.chance.choice(told["raylets"][1:]), signal.SIGKILL)
-                    count.struck += 1
+                raylet = self.chance.choice(told["raylets"][1:])
+                where = f"runner.address={told['address']}"
+                process = self.strike(run, lambda _: os.kill(raylet, signal.SIGKILL), count, where)
                 self._finish(run, process, count)
             finally:
                 cluster.send_signal(signal.SIGINT)
 
     def driver(self, count: Count) -> None:
         """kill -9 of the driver; the same command again."""
-        run = Run(self.work, self.plugin, *self.chance.choice([ALONE, ON_RAY]))
-        self._end_and_again(run, signal.SIGKILL, count)
+        self._end_and_again(lambda process: process.kill(), count)
 
     def interrupt(self, count: Count) -> None:
-        """Ctrl-C; the same command again."""
-        run = Run(self.work, self.plugin, *ALONE)
-        self._end_and_again(run, signal.SIGINT, count)
+        """Ctrl-C, which a terminal sends to the driver and to every process it started; the same command again."""
+        self._end_and_again(lambda process: os.killpg(process.pid, signal.SIGINT), count, 130)
 
-    def _end_and_again(self, run: Run, how: signal.Signals, count: Count) -> None:
-        process = run.start()
-        if run.wait_for_calls(self.moment(), process):
-            process.send_signal(how)
-            count.struck += 1
-        process.wait(60)
+    def _end_and_again(self, end: Callable[[subprocess.Popen], object], count: Count, expected: int = -9) -> None:
+        run = self.run(*self.chance.choice(self.places))
+        code = self.strike(run, end, count).wait(120)
+        if code != expected:
+            count.notes.append(f"exit code {code} instead of {expected}: {run.output()[-2000:]}")
         self._finish(run, run.start(), count)
 
     def store(self, count: Count) -> None:
         """PostgreSQL stops at once and comes back after some seconds."""
         with soak_postgres.Postgres() as server:
-            run = Run(self.work, self.plugin, *ALONE, f"study.storage={server.url('soak')}", "study.name=soak")
-            process = run.start()
-            if run.wait_for_calls(self.moment(), process):
+            run = self.run(*ALONE, f"study.storage={server.url('soak')}", "study.name=soak")
+
+            def go_and_come_back(_: subprocess.Popen) -> None:
                 server.stop()
+                run.release()  # so that results meet the absent store
                 time.sleep(self.chance.uniform(0.2, 3.0))
                 server.start()
-                count.struck += 1
-            self._finish(run, process, count)
+
+            self._finish(run, self.strike(run, go_and_come_back, count), count)
             self._stored_exactly_once(server.url("soak"), count)
             if "secret" in run.output():
                 count.notes.append("a password was shown")
@@ -195,15 +233,16 @@ class Soak:
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         study = optuna.load_study(study_name="soak", storage=driver_url(url, "study.storage"))
-        count.doubled += max(len(study.trials) - DESIGNS, 0)
+        count.doubled += max(len(study.trials) - self.size.designs, 0)
         count.lost += sum(not t.state.is_finished() for t in study.trials)
 
     def disk(self, count: Count) -> None:
         """A full disk: a small tmpfs that is enlarged later, or (without the right to mount) a file size limit."""
-        run = Run(self.work, self.plugin, *ALONE)
+        run = self.run(*ALONE)
         place = run.folder / "run"
         place.mkdir()
-        kb = self.chance.randint(80, 200)  # a whole run's journal and tables take about 400
+        # A whole run's journal and tables take about 3 kB a design.
+        kb = int(self.size.designs * self.chance.uniform(0.6, 1.4))
         mounted = _mount(place, kb)
         process = run.start(before=None if mounted else lambda: _limit_files(kb * 1024))
         process.wait(180)

@@ -29,8 +29,15 @@ def install(folder: Path) -> str:
     return str(folder)
 
 
+LONGEST_HOLD_S = 120.0
+
+
 class SlowTiled(OneByOneEvaluator):
-    """tiled_published with `sleep_s` per design; each call is a line `process genes` in `log`."""
+    """tiled_published with `sleep_s` per design; each call is a line `process genes` in `log`.
+
+    While a file `<log>.hold` exists, nothing goes on once `log` has as many lines as it says: a fault then
+    strikes in the middle of a run, however slow or fast the machine is.
+    """
 
     name, version = "slow_tiled", "1"
 
@@ -55,4 +62,17 @@ class SlowTiled(OneByOneEvaluator):
             if self._log:
                 with open(self._log, "a") as file:
                     file.write(f"{os.getpid()} {','.join(map(str, genes))}\n")
+                _wait_while_held(Path(self._log))
         return self._inner.evaluate(designs, workloads, detail)
+
+
+def _wait_while_held(log: Path) -> None:
+    hold, until = Path(f"{log}.hold"), time.monotonic() + LONGEST_HOLD_S
+    while time.monotonic() < until:
+        try:
+            n = int(hold.read_text())
+        except FileNotFoundError:
+            return
+        if log.read_bytes().count(b"\n") < n:
+            return
+        time.sleep(0.02)

@@ -41,3 +41,19 @@ def postgres():
 def soak_script():
     """The soak script as a module."""
     return _script("soak_faults")
+
+
+@pytest.fixture(scope="session")
+def listeners():
+    """Addresses on which something of this machine listens at a port, in the kernel's hexadecimal words."""
+    if not Path("/proc/net/tcp").exists():
+        pytest.skip("no /proc/net here")
+    listens = "0A"
+
+    def listeners(port):
+        tables = [Path(f"/proc/net/{kind}") for kind in ("tcp", "tcp6")]
+        lines = [line.split() for t in tables if t.exists() for line in t.read_text().splitlines()[1:]]
+        places = [line[1].split(":") for line in lines if line[3] == listens]
+        return {address for address, number in places if int(number, 16) == port}
+
+    return listeners
