@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import sys
 import threading
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cimopt.errors import CimoptError
-from cimopt.runners.ray_setup import import_ray
+from cimopt.runners.ray_setup import import_ray, keep_token_private
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -26,7 +27,10 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if options.nodes < 1 or options.cpus < 1:
         parser.error("--nodes and --cpus must be at least 1")
+    # Ray asks for a token by itself only where it starts a cluster for one driver.
+    os.environ.setdefault("RAY_AUTH_MODE", "token")
     try:
+        keep_token_private()
         import_ray()
     except CimoptError as error:
         sys.stderr.write(f"cimopt: {error}\n")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import os
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from cimopt.errors import InputError, MissingExtraError
@@ -55,6 +58,7 @@ def connect(ray: Any, address: str | None, workers: int | None, resources: Resou
         return False
     options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False, "ignore_reinit_error": True}
     if address is None:
+        keep_token_private()
         cpus = math.ceil(workers * resources.num_cpus) if workers else 0
         # 127.0.0.1 keeps a laptop's cluster off the network as far as Ray allows.
         options |= {
@@ -84,6 +88,24 @@ def check_fits(ray: Any, resources: Resources) -> None:
 def held(ray: Any, resources: Resources) -> int:
     """How many workers the cluster's living nodes hold together."""
     return sum(resources.fit_in(node["Resources"]) for node in ray.nodes() if node.get("Alive"))
+
+
+def keep_token_private() -> None:
+    """A cluster of our own is opened by a token that this user alone can read: Ray would write it for all to read."""
+    if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH"):
+        return
+    token = Path.home() / ".ray" / "auth_token"
+    token.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = token.with_name(f".auth_token.{os.getpid()}")
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(secrets.token_hex(32))
+    try:
+        os.link(new, token)  # whole, and only if there is none
+    except FileExistsError:
+        with contextlib.suppress(PermissionError):
+            token.chmod(0o600)
+    finally:
+        new.unlink()
 
 
 def import_ray() -> Any:

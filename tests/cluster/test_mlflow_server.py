@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from cimopt.commands import ui
 from cimopt.shared_store import PatientStorage
 from cimopt.stores import driver_url
 from cimopt.tracking import MlflowTracker
@@ -23,12 +24,8 @@ pytest.importorskip("mlflow")
 @contextmanager
 def server(backend, artifacts, port):
     """In a process group of its own, since it starts several processes that outlive their parent."""
-    command = [
-        sys.executable, "-m", "mlflow", "server", "--artifacts-destination", str(artifacts), "--host", "127.0.0.1",
-        "--port", str(port), "--workers", "1",
-    ]  # fmt: skip
-    # By the environment, so that the password is on no command line.
-    env = {**os.environ, "MLFLOW_BACKEND_STORE_URI": backend, "MLFLOW_DISABLE_TELEMETRY": "true"}
+    command = [*ui.server("127.0.0.1", port), "--artifacts-destination", str(artifacts)]
+    env = ui.environment(backend)
     process = subprocess.Popen(
         command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, cwd=artifacts
     )
@@ -54,13 +51,14 @@ def _wait_for(address, process):
     raise AssertionError("the MLflow server did not start")
 
 
-def test_eight_studies_at_once_on_shared_stores_and_their_comparison(cimopt, postgres, script, tmp_path):
+def test_eight_studies_at_once_on_shared_stores_and_their_comparison(cimopt, postgres, script, listeners, tmp_path):
     from mlflow import MlflowClient
 
     (tmp_path / "artifacts").mkdir()
     port = script("soak_postgres").free_port()
     studies = postgres.url("studies")
-    with server(driver_url(postgres.url("mlflow"), ""), tmp_path / "artifacts", port) as uri:
+    with server(postgres.url("mlflow"), tmp_path / "artifacts", port) as uri:
+        assert listeners(port) == {"0100007F"}, "loopback alone"
         done = cimopt(
             "search", "-m", "hydra/launcher=ray", "space=rram_small", "evaluator=tiled_published", "sampler=four_phase,plain_ga",
             "objective=edap,energy", "seed=1,2", "sampler.stop_after=6", "runner=serial", f"tracking.uri={uri}",
