@@ -1,6 +1,7 @@
 """Sweeps through launchers: one study per job, relative paths, what is missing is completed, a dead job loses only itself."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -51,6 +52,49 @@ def test_a_sweep_through_a_launcher(cimopt, own_layers, launcher):
     again = cimopt(*sweep, "seed=1,2", timeout=240)
     assert again.returncode == 0, again.stderr
     assert [numbers(run) for run in runs] == [500, 500], "the same sweep again repeats nothing"
+
+
+SLURM = ("search", "-m", "hydra/launcher=submitit_slurm", *SMALL, "hydra.sweep.dir=s", "seed=1,2")
+
+
+def test_a_sweep_without_slurm_is_one_sentence(cimopt):
+    pytest.importorskip("submitit")
+    if shutil.which("srun"):
+        pytest.skip("there is a SLURM here")
+    refused = cimopt(*SLURM)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("cimopt: hydra/launcher=submitit_slurm: there is no SLURM")
+    assert refused.stderr.count("\n") == 1
+
+
+# SLURM's commands as far as submitit uses them: the array's jobs run here, at once, and write their results
+# into files after `sbatch` has answered.
+SBATCH = """for task in 0 1; do
+  SLURM_JOB_ID=$((8 + task)) SLURM_ARRAY_JOB_ID=7 SLURM_ARRAY_TASK_ID=$task SLURM_NTASKS=1 SLURM_PROCID=0 \\
+  SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_JOB_NUM_NODES=1 SLURM_JOB_NODELIST=here bash "$1" >/dev/null 2>&1 &
+done
+echo "Submitted batch job 7"
+"""
+SRUN = """while [ "${1#-}" != "$1" ]; do case $1 in --output|--error) shift 2;; *) shift;; esac; done
+exec "$@"
+"""
+SACCT = "printf 'JobID|State|NodeList\\n7_0|COMPLETED|here\\n7_1|COMPLETED|here\\n'\n"
+
+
+def test_a_sweep_on_a_pretended_slurm(cimopt, monkeypatch):
+    pytest.importorskip("submitit")
+    programs = cimopt.folder / "bin"
+    programs.mkdir()
+    for name, body in (("sbatch", SBATCH), ("srun", SRUN), ("sacct", SACCT)):
+        (programs / name).write_text(f"#!/bin/bash\n{body}")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    done = cimopt(*SLURM, "hydra.launcher.partition=small", timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert len(list((cimopt.folder / "s").rglob("result.json"))) == 2
+    script = next((cimopt.folder / "s").rglob("*submission*.sh")).read_text()
+    assert "#SBATCH --partition=small" in script
+    assert "#SBATCH --array=0-1%" in script
 
 
 def test_a_killed_job_is_run_again_and_continues(cimopt):
