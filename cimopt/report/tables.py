@@ -35,6 +35,8 @@ def quantity(name: str, value: Any) -> str:
     base = name.split(".", 1)[0]
     if value is None:
         return ""
+    if "_per_" in base:  # a ratio says its unit in its name; `tops_per_mm2` is no area
+        return number(float(value))
     for suffix, unit in SI_UNITS.items():
         if base.endswith(suffix):
             return _prefixed(float(value), unit)
