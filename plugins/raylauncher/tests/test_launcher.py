@@ -30,17 +30,13 @@ def test_hydra_finds_it():
     assert CimoptRayLauncher.__name__ in [p.__name__ for p in Plugins.instance().discover(Launcher)]
 
 
-# Two minutes of processes that each start a Ray of their own: run by `make soak`.
-long = pytest.mark.skipif(not os.environ.get("CIMOPT_SOAK"), reason="long; make soak runs it")
-
-
-@long
 @pytest.mark.parametrize(("launcher_name", "overrides"), [(NAME, [])])
 class TestSuite(LauncherTestSuite):
-    """Hydra's."""
+    """Hydra's. Workers import this plug-in from disk when they start, so its code must not change meanwhile."""
 
 
-@long
+# More than a minute of processes that each start a Ray of their own.
+@pytest.mark.skipif(not os.environ.get("CIMOPT_SOAK"), reason="long; make soak runs it")
 @pytest.mark.parametrize(
     ("task_launcher_cfg", "extra_flags"),
     [({}, ["-m", f"hydra/launcher={NAME}", "hydra.launcher.num_cpus=0"])],
