@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from cimopt.types import Workload
 from cimopt.workloads.builder import FeatureMap, Network, adaptive_pool, flatten, pool
+from cimopt.workloads.mobilenet_v2 import divisible
 
 IMAGE = (3, 224, 224)
 CLASSES = 1000
@@ -185,17 +186,7 @@ def _inverted_residual(net: Network, x: FeatureMap, name: str, row: tuple[int, i
     x = net.conv(x, f"{name}.{part}.0", expanded, kernel, stride=stride, padding=kernel // 2, groups=expanded)
     part += 1
     if excite:
-        squeezed = net.conv(adaptive_pool(x, 1), f"{name}.{part}.fc1", squeeze_width(expanded), 1)
+        squeezed = net.conv(adaptive_pool(x, 1), f"{name}.{part}.fc1", divisible(expanded // 4), 1)
         net.conv(squeezed, f"{name}.{part}.fc2", expanded, 1)
         part += 1
     return net.conv(x, f"{name}.{part}.0", channels, 1)
-
-
-def squeeze_width(expanded: int, ratio: int = 4, divisor: int = 8) -> int:
-    """A quarter of the channels, rounded to a multiple of 8 but not by more than 10 % down.
-
-    The rounding of the MobileNet papers' public code, also used by torchvision: 72 -> 24, not 16.
-    """
-    wanted = expanded // ratio
-    rounded = max(divisor, (wanted + divisor // 2) // divisor * divisor)
-    return rounded + divisor if rounded < 0.9 * wanted else rounded
