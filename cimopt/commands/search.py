@@ -33,6 +33,7 @@ from cimopt.workloads import to_yaml
 
 RUN_ID = "mlflow_run_id"
 NETWORKS = "networks"
+SUMMED = ("n_evaluated", "n_feasible", "n_failed", "n_generations", "seconds")  # over the levels of a sequential search
 SHRINKING = {"energy_j", "latency_s", "area_mm2", "cost", "edp"}  # metrics that are best for the smallest network
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -132,18 +133,12 @@ def _sequential(
             break
         design = {name: result["best"]["design"][name] for name in rooms.space.names}
         score = result["best"]["score"] if result["status"] == "ok" else None
-        path.append(
-            {
-                "level": level,
-                "status": result["status"],
-                "best_score": score,
-                "n_evaluated": result["n_evaluated"],
-                "design": design,
-            }
-        )
+        counts = {key: result[key] for key in SUMMED}
+        path.append({"level": level, "status": result["status"], "best_score": score, **counts, "design": design})
     if not path:
         raise InputError(f"search.levels={levels}: space '{rooms.space.name}' has no parameter at these levels")
-    summed = {key: sum(p[key] for p in path) for key in ("n_evaluated",)}
+    summed: dict[str, Any] = {key: sum(p[key] for p in path) for key in SUMMED if key != "seconds"}
+    summed["seconds"] = {key: sum(p["seconds"][key] for p in path) for key in result["seconds"]}
     result = {**result, **summed, "title": config.label, "space_size": rooms.space.size, "levels": path}
     write_json(folder / RESULT, result)
     tables.console().print(

@@ -251,6 +251,9 @@ def test_sequential_search(cimopt):
     # The paper's median start ends at 3.478 after all levels (JOINT_SEARCH section 8); joint search at 1.2026.
     assert 1.2026 < result["best"]["score"] < 3.478
     assert result["n_evaluated"] == 8 + 25 + 1260 + 48
+    parts = [cimopt.result(f"a/{k}-{p['level']}") for k, p in enumerate(result["levels"], 1)]
+    assert result["n_feasible"] == sum(p["n_feasible"] for p in parts)
+    assert result["seconds"]["total"] == pytest.approx(sum(p["seconds"]["total"] for p in parts))
     assert cimopt.result("a/4-system")["best"]["score"] == result["best"]["score"]
     worst = cimopt(
         "search",
