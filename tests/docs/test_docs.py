@@ -5,6 +5,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from cimopt.cli import VERBS
 from cimopt.compose import compose_config, opened
@@ -37,6 +38,13 @@ def test_there_are_commands():
     assert len(commands()) >= 8
 
 
+def first_job(override: str) -> str:
+    parsed = OverridesParser.create().parse_override(override)
+    if not parsed.is_sweep_override():
+        return override
+    return f"{parsed.get_key_element()}={next(parsed.sweep_string_iterator())}"
+
+
 @pytest.mark.parametrize(("page", "line"), commands())
 def test_commands_compose(page, line):
     _, verb, *arguments = shlex.split(line, comments=True)
@@ -44,7 +52,7 @@ def test_commands_compose(page, line):
     if verb not in CONFIG_OF:
         return
     if {"-m", "--multirun"} & set(arguments):  # a sweep's first job stands for all
-        arguments = [a.split(",")[0] for a in arguments if a not in ("-m", "--multirun")]
+        arguments = [first_job(a) for a in arguments if a not in ("-m", "--multirun")]
     if "--config-dir" in arguments:  # the folder's choices exist there, the rest must compose
         at = arguments.index("--config-dir")
         folder = ROOT / arguments[at + 1]
