@@ -48,7 +48,7 @@ class TiledPhysical(Evaluator):
     """
 
     name = "tiled_physical"
-    version = "1"
+    version = "2"  # products of two activations take turns in a pipeline
     requires = ("memory", "v_op", "t_cycle_ns", *STRUCTURE, "glb_mb", "node_nm")
     provides = (
         "energy_j", "latency_s", "area_mm2", "throughput_ips", "tops", "tops_per_w", "tops_per_mm2", "utilization",

@@ -167,7 +167,7 @@ def workload_times(
     ``(e, 4)``; ``steps`` ``(k,)`` of an input and ``levels`` ``(k,)``, the largest value a row adds to a sum;
     ``cycles`` ``(k,)``, ``slowed`` ``(k,)`` and ``work`` ``(k, 11)`` belong to one structure.
     """
-    latency, longest, glb_busy, dram_busy = 0.0, 0.0, 0.0, 0.0
+    latency, longest, shared, glb_busy, dram_busy = 0.0, 0.0, 0.0, 0.0, 0.0
     adc, converted, moving, spilled, loads, largest = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     at_once = np.rint(1.0 / point.per_row) if physics.limits_rows else np.inf
     for e in range(starts[0], starts[1]):
@@ -181,7 +181,10 @@ def workload_times(
         one, repeat = working + wait + load, repeats[e]
         latency += one * repeat
         moving += (wait + load) * repeat
-        longest = max(longest, one)
+        if dynamic[k]:  # there is room for one dynamic operand: these layers take the same cells in turn
+            shared += one * repeat
+        else:
+            longest = max(longest, one)
         glb_busy += glb * repeat
         dram_busy += dram * repeat
         price = 0.0
@@ -198,7 +201,7 @@ def workload_times(
     out[R_SUM] = largest
     out[R_PERIOD] = latency
     if physics.pipelined and not is_sram:
-        out[R_PERIOD] = max(longest, max(glb_busy, dram_busy))
+        out[R_PERIOD] = max(max(longest, shared), max(glb_busy, dram_busy))
 
 
 @njit(cache=True)

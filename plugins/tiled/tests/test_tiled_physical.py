@@ -266,6 +266,20 @@ def test_pipelining_raises_throughput_not_latency(base, sram, designs, zoo):
         assert (b["throughput_ips"].item() > a["throughput_ips"].item()) == faster
 
 
+def test_dynamic_operands_share_their_room_in_a_pipeline(base, designs):
+    """Cells are kept for one operand: two products take turns, two stored layers work at the same time."""
+    shape = {"kind": "matmul", "in_channels": 512, "out_channels": 64, "out_map": (64, 1)}
+    effects = ("dynamic_writes", "weight_write_time", "pipelining")
+    for dynamic, layers_per_period in ((True, 2), (False, 1)):
+        one, two = (
+            only(*effects).evaluate(
+                designs([base]), [Workload("w", tuple(Layer(f"l{i}", dynamic=dynamic, **shape) for i in range(n)))]
+            ).values["throughput_ips"].item()
+            for n in (1, 2)
+        )  # fmt: skip
+        assert one / two == pytest.approx(layers_per_period)
+
+
 def test_idle_power_fills_the_time_between_inferences(sram, designs, zoo):
     model = only("leakage", "idle", inference_period_s=1.0)
     values = model.evaluate(designs([sram]), zoo[:1], "components").values
