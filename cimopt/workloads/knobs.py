@@ -87,7 +87,7 @@ def resolved(knobs: Mapping[str, Knob], given: Mapping[str, object], where: str)
     for name, knob in knobs.items():
         value = given.get(name)
         if value is not None:
-            values[name] = _own(knobs, name).checked(value, f"{where}.{name}")
+            values[name] = meaning_of(knobs, name, where).checked(value, f"{where}.{name}")
         elif knob.follows is not None:
             values[name] = values[knob.follows]
         elif knob.default is not None:
@@ -95,12 +95,9 @@ def resolved(knobs: Mapping[str, Knob], given: Mapping[str, object], where: str)
     return values
 
 
-def _own(knobs: Mapping[str, Knob], name: str) -> Knob:
+def meaning_of(knobs: Mapping[str, Knob], name: str, where: str) -> Knob:
     """The knob that says what a value may be: a follower allows what it follows allows."""
+    if name not in knobs:
+        raise unknown_name(f"parameter in {where}:", name, knobs)
     knob = knobs[name]
-    return knob if knob.follows is None else _own(knobs, knob.follows)
-
-
-def check_choice(knobs: Mapping[str, Knob], name: str, value: object, where: str) -> Value:
-    """One choice of a searched knob."""
-    return _own(knobs, name).checked(value, f"{where}.{name}")
+    return knob if knob.follows is None else meaning_of(knobs, knob.follows, where)

@@ -18,7 +18,7 @@ from cimopt import plugins
 from cimopt.errors import InputError
 from cimopt.types import Designs, Parameter, Value, Workload
 from cimopt.workloads.families import Family, as_family, family, of_function
-from cimopt.workloads.knobs import check_choice, resolved
+from cimopt.workloads.knobs import meaning_of, resolved
 
 LEVEL = "network"
 PLUGIN_GROUP = "cimopt.workloads"
@@ -45,16 +45,15 @@ class NetworkEntry:
         both = [knob for knob in self.search if knob in self.params and self.params[knob] is not None]
         if both:
             raise InputError(f"{where}: {both[0]} stands in params and in search; give one of them")
-        # Every knob but the searched ones must have its value now; combinations are checked as designs come.
-        first = {knob: choices[0] for knob, choices in self.search.items()}
-        resolved(self.kind.knobs, {**self.params, **first}, f"{where}.params")
-        checked = {
-            knob: tuple(check_choice(self.kind.knobs, knob, value, f"{where}.search") for value in choices)
-            for knob, choices in self.search.items()
-        }
+        checked = {}
+        for knob, choices in self.search.items():
+            meant = meaning_of(self.kind.knobs, knob, f"{where}.search")
+            checked[knob] = tuple(meant.checked(value, f"{where}.search.{knob}") for value in choices)
         object.__setattr__(self, "search", checked)
+        # Every other knob must have its value now; combinations are checked as designs come.
+        values = self._values({knob: choices[0] for knob, choices in checked.items()})
         if not self.search:
-            self.kind.check(self._values({}), where)
+            self.kind.check(values, where)
 
     @property
     def kind(self) -> Family:
@@ -65,8 +64,9 @@ class NetworkEntry:
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """What the search decides, named `<workload>.<knob>`."""
+        knobs = self.kind.knobs
         return tuple(
-            Parameter(f"{self.name}.{knob}", choices, LEVEL, self.kind.knobs[knob].unit)
+            Parameter(f"{self.name}.{knob}", choices, LEVEL, meaning_of(knobs, knob, self.name).unit)
             for knob, choices in self.search.items()
         )
 

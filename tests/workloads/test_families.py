@@ -152,6 +152,8 @@ def test_searched_knobs_become_parameters():
         assert shapes(one) == shapes(network("mobilenet_v2", width=width, depth_3=depth))
         assert one.params["width"] == width
     assert found.first[0].params["width"] == 0.5
+    followers = searched(search={"weight_bits_3": [4, 8], "resolution": [96, 128]}).parameters
+    assert [p.unit for p in followers] == ["bit", "px"]
 
 
 def test_bits_of_any_network_can_be_searched():
@@ -185,7 +187,7 @@ def test_families_without_a_combination_are_an_error():
         ({"search": {"width": [1.0, -2]}}, r"search.width=-2 must be a number in 0.1..8"),
         ({"search": {"kernel": [3, 4]}}, "kernel=4 must be an odd whole number"),
         ({"search": {"width": [1.0, 1.0]}}, "repeats a choice"),
-        ({"search": {"width": ["wide"]}}, "width='wide' must be a number"),
+        ({"search": {"width": ["wide"]}}, "search.width='wide' must be a number"),
         ({"search": [1]}, "search must be"),
         ({"params": {"width": 1.0}, "search": {"width": [1.0, 2.0]}}, "width stands in params and in search"),
         ({"params": {"expand_1": 6}}, "'expand_1'"),
