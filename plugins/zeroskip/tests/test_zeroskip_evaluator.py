@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cimopt_zeroskip.chip import PAPER_POLICIES, plan_and_run
-from cimopt_zeroskip.evaluator import ZeroSkipEvaluator
+from cimopt_zeroskip.evaluator import KEPT_NETWORKS, ZeroSkipEvaluator
 from cimopt_zeroskip.mapping import ArraySpec, map_layers
 from cimopt_zeroskip.nets import squeezenet, vgg16_trunk
 from cimopt_zeroskip.profile import load_shipped, save
@@ -190,6 +190,17 @@ def test_layers_tell_stall_and_utilisation_as_fig_9():
     assert table["cycles"].max() == metrics.values["cycles"].item()
     assert table["arrays"].sum() <= 2048
     assert metrics.values["utilization"].item() == pytest.approx(busy.sum() / (2048 * table["cycles"].max()))
+
+
+def test_memory_does_not_grow_with_networks():
+    """A search over networks: the last ones are kept, and one met again gives the same."""
+    model = ZeroSkipEvaluator(fidelity="totals")
+    nets = [Workload("w", (Layer("c", "conv", 8 + i, 8, (3, 3), out_map=(4, 4)),)) for i in range(KEPT_NETWORKS + 3)]
+    first = model.evaluate(_designs(n_pes=[32]), nets[:1]).values["energy_j"].item()
+    for net in nets:
+        model.evaluate(_designs(n_pes=[32]), [net])
+    assert len(model._networks) == KEPT_NETWORKS
+    assert model.evaluate(_designs(n_pes=[32]), nets[:1]).values["energy_j"].item() == first
 
 
 def test_layers_tell_the_policy_of_grouped_layers():

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cimopt_zeroskip.evaluator import ZeroSkipEvaluator
 from cimopt_zeroskip.profile import load
 from cimopt_zeroskip.profiling.command import main
 from cimopt_zeroskip.profiling.quantise import quantise
 
 from cimopt.errors import InputError
+from cimopt.testing import space_named
 from cimopt.workloads import load as load_workload
 
 onnx = pytest.importorskip("onnx")
@@ -145,3 +148,23 @@ def test_writes_a_compact_profile(folder):
     summary = load(out)
     assert (summary.form, summary.spec.xbar_rows, summary.n_images) == ("totals", 64, 2)
     assert [len(n["block_total"]) for n in summary.numbers] == [1, 2, 1, 9]
+
+
+@pytest.mark.parametrize(("form", "fidelity"), [("activations", "trace"), ("totals", "totals")])
+def test_a_network_profiled_at_four_bits_is_evaluated_at_four(folder, form, fidelity):
+    """The workload written beside the profile has its bits; the same network at 8 bits is refused, not guessed."""
+    model, out, yaml = _model(folder / "net.onnx"), folder / "p.npz", folder / "w.yaml"
+    arguments = ["--images", str(folder / "images"), "--out", str(out), "--workload", str(yaml), "--bits", "4", *RAW]
+    assert main([str(model), *arguments, "--form", form]) == 0
+    net = load_workload(yaml)
+    assert {layer.activation_bits for layer in net.layers} == {4}
+    chosen = space_named("zeroskip")
+    genes = chosen.sample(1, np.random.default_rng(0))
+    for name, value in {"xbar_rows": 128, "rows_per_read": 8, "n_pes": 1024}.items():
+        at = chosen.names.index(name)
+        genes[:, at] = chosen.parameters.parameters[at].choices.index(value)
+    evaluator = ZeroSkipEvaluator(profiles={net.name: str(out)}, fidelity=fidelity, include_linear=True)
+    assert evaluator.evaluate(chosen.designs(genes), [net]).ok.all()
+    wide = replace(net, layers=tuple(replace(layer, activation_bits=8) for layer in net.layers))
+    with pytest.raises(InputError, match=r"bits=8.*4 bits|input_bits=4; input_bits=8"):
+        evaluator.evaluate(chosen.designs(genes), [wide])
