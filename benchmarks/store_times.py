@@ -1,4 +1,7 @@
-"""What a design costs in the study's store: written a generation at a time, and asked and told one by one.
+"""What a design costs in the study's store, in three ways.
+
+in_batches: a generation's finished designs at once (fast models); as_they_come: a generation asked at once, each
+design told when it is done (slow models); one_by_one: asked and told singly (Optuna's own way).
 
     python benchmarks/store_times.py [--designs 10000] [--singly 1000] [--stores journal postgresql]
 
@@ -60,6 +63,21 @@ def in_batches(rooms: Rooms, stored: StoredStudy, designs: int) -> float:
     return seconds
 
 
+def as_they_come(rooms: Rooms, stored: StoredStudy, designs: int) -> float:
+    rng, seconds = np.random.default_rng(1), 0.0
+    for first in range(0, designs, POPULATION):
+        genes = rng.integers(0, rooms.space.n_choices, (POPULATION, rooms.space.n_genes))
+        began = time.perf_counter()
+        trials = stored.ask_for(genes, first) if stored.is_shared else stored.ask(POPULATION)
+        seconds += time.perf_counter() - began
+        batch = evaluated(rooms, first, stored.genes_of(trials))
+        began = time.perf_counter()
+        for i, trial in enumerate(trials):
+            stored.tell_all([trial], batch.take(np.array([i])))
+        seconds += time.perf_counter() - began
+    return seconds
+
+
 def one_by_one(rooms: Rooms, stored: StoredStudy, designs: int) -> float:
     seconds = 0.0
     for number in range(designs):
@@ -74,7 +92,7 @@ def one_by_one(rooms: Rooms, stored: StoredStudy, designs: int) -> float:
 
 
 def measure(name: str, url: str | None, options: argparse.Namespace) -> None:
-    for way, designs in ((in_batches, options.designs), (one_by_one, options.singly)):
+    for way, designs in ((in_batches, options.designs), (as_they_come, options.singly), (one_by_one, options.singly)):
         named = [f"study.storage='{url}'", f"study.name={way.__name__}"] if url else []
         with study(named) as (rooms, stored):
             seconds = way(rooms, stored, designs)

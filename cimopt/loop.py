@@ -323,8 +323,12 @@ class _Search:
 
         def tell(rows: np.ndarray, metrics: Metrics) -> None:
             batch = Batch(number[rows], genes[rows], metrics, self.rooms.objective.score(metrics))
-            for i, row in enumerate(rows.tolist()):
-                self.stored.tell(trials[row], batch, i)
+            mine = [trials[row] for row in rows.tolist()]
+            if isinstance(self.sampler, GenerationalSampler):
+                self.stored.tell_all(mine, batch)
+            else:  # Optuna's own may keep notes when a trial is told
+                for i, trial in enumerate(mine):
+                    self.stored.tell(trial, batch, i)
             self.ledger.add(batch)
             self.listener.on_designs(len(rows))
 

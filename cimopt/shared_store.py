@@ -127,6 +127,26 @@ class PatientStorage(RDBStorage):
                 if parts:
                     session.execute(sa.insert(table), parts)
 
+    def finish(self, ids: Sequence[int], trials: Sequence[FrozenTrial]) -> None:
+        """What running trials got, in one transaction: all of it or nothing. What is finished already stays as it is."""
+        patiently(lambda: self._finish(ids, trials), what=f"study store {masked(self.url)}", passing=_passing)
+
+    def _finish(self, ids: Sequence[int], trials: Sequence[FrozenTrial]) -> None:
+        with Session(self.engine) as session, session.begin():
+            rows = session.query(models.TrialModel).filter(models.TrialModel.trial_id.in_(ids)).with_for_update().all()
+            running = {row.trial_id: row for row in rows if not row.state.is_finished()}
+            told = {i: trial for i, trial in zip(ids, trials, strict=True) if i in running}
+            for trial_id, trial in told.items():
+                running[trial_id].state = trial.state
+                running[trial_id].datetime_complete = trial.datetime_complete
+            for table, parts in _parts(list(told), list(told.values())).items():
+                if not parts or table is models.TrialParamModel:  # parameters were written when it was asked
+                    continue
+                if "key" in parts[0]:  # a driver killed in the middle of telling may have left some
+                    again = table.trial_id.in_(list(told)) & table.key.in_({part["key"] for part in parts})
+                    session.execute(sa.delete(table).where(again))
+                session.execute(sa.insert(table), parts)
+
 
 def _trial_row(study_id: int, number: int, trial: FrozenTrial) -> Any:
     return models.TrialModel(

@@ -207,6 +207,15 @@ class StoredStudy:
         rows = [[trial.params[name] for name in self._rooms.space.names] for trial in trials]
         return np.array(rows, dtype=np.int64).reshape(len(rows), self._rooms.space.n_genes)
 
+    def tell_all(self, trials: Sequence[Trial], batch: Batch) -> None:
+        """Finish asked trials whose sampler learns from the store alone: in a shared store with one write."""
+        if self._shared is None:
+            for i, trial in enumerate(trials):
+                self.tell(trial, batch, i)
+            return
+        self._lease.check()
+        self._shared.finish([trial._trial_id for trial in trials], self._frozen(batch))
+
     def tell(self, trial: Trial, batch: Batch, i: int) -> None:
         """Finish one asked trial (slow evaluators, other samplers)."""
         if self._lease is not None:

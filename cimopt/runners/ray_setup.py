@@ -7,6 +7,9 @@ import logging
 import math
 import os
 import secrets
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,8 +69,12 @@ def connect(ray: Any, address: str | None, workers: int | None, resources: Resou
             "include_dashboard": False,
             "_node_ip_address": "127.0.0.1",
         }
-    elif address.startswith("127."):
-        options["_node_ip_address"] = address.partition(":")[0]  # `cimopt cluster local`: this process is on its head
+    else:
+        show_token_if_asked(address)
+        if address.startswith("127."):
+            options["_node_ip_address"] = address.partition(":")[
+                0
+            ]  # `cimopt cluster local`: this process is on its head
     try:
         ray.init(address=address or LOCAL, **options)
     except ConnectionError as error:
@@ -106,6 +113,32 @@ def keep_token_private() -> None:
             token.chmod(0o600)
     finally:
         new.unlink()
+
+
+def show_token_if_asked(address: str) -> None:
+    """Before joining a cluster by its address: by itself Ray shows this user's token only to one it finds (`auto`)."""
+    if "RAY_AUTH_MODE" in os.environ or address == "auto" or not _asks_for_token(address):
+        return
+    # A private name of Ray 2.60; where it is gone, RAY_AUTH_MODE=token does the same.
+    with contextlib.suppress(ImportError):
+        from ray._private.authentication import authentication_token_setup as setup
+
+        setup.logger.setLevel(logging.ERROR)  # it would warn that the token is used
+        setup.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
+
+
+def _asks_for_token(address: str) -> bool:
+    """Whether the cluster refuses who shows none; asked in another process, where the refusal's log stays."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except (OSError, ValueError):
+        return False  # Ray says it better
+    command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
+    told = subprocess.run(
+        command, env={**os.environ, "RAY_AUTH_MODE": "disabled"}, capture_output=True, text=True, check=False
+    )
+    return "AuthToken" in told.stderr
 
 
 def import_ray() -> Any:

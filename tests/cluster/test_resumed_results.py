@@ -6,7 +6,7 @@ import shutil
 
 def test_limits_come_back_from_the_study_and_from_the_cache(soak_script, tmp_path):
     plugin = soak_script.soak_model.install(tmp_path / "plugin")
-    run = soak_script.Run(tmp_path, plugin, *soak_script.ALONE, "++evaluator.slow_tiled.sleep_s=0")
+    run = soak_script.Run(tmp_path, plugin, soak_script.SHORT, *soak_script.ALONE, "++evaluator.slow_tiled.sleep_s=0")
     results = []
     for kept in ("nothing", "study", "cache"):
         if kept == "cache":
@@ -19,4 +19,4 @@ def test_limits_come_back_from_the_study_and_from_the_cache(soak_script, tmp_pat
     for again in results[1:]:
         assert again["best"] == results[0]["best"]
         assert again["top"] == results[0]["top"]
-    assert len(run.calls()) == soak_script.DESIGNS, "nothing was evaluated twice"
+    assert len(run.calls()) == soak_script.SHORT.designs, "nothing was evaluated twice"

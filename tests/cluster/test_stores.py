@@ -84,6 +84,35 @@ def _open_and_add(url, k):
     lease.release()
 
 
+def test_results_told_in_one_write_are_as_if_told_singly(postgres):
+    """Also again after a lost answer, and over what a killed driver left of a result."""
+    shared, one, lease = study._open_shared("told", postgres.url("told"), optuna.samplers.RandomSampler(seed=1), 1)
+    distributions = {"a": optuna.distributions.IntDistribution(0, 9)}
+    asked = [one.ask(distributions) for _ in range(4)]
+    attributes = [{"design": {"a": 1}, "metrics": {"energy_j": [1.0, 2.0]}}, {"design": {"a": 2}, "reason": "broken"}]
+    for key, value in attributes[0].items():
+        asked[0].set_user_attr(key, value)
+    asked[0].set_constraint("area", -0.5)
+    one.tell(asked[0], 3.0)
+    asked[1].set_user_attr("reason", "broken")
+    asked[1].set_user_attr("design", {"a": 2})
+    one.tell(asked[1], state=optuna.trial.TrialState.FAIL)
+    asked[2].set_user_attr("design", "half told")
+    results = [
+        optuna.trial.create_trial(value=3.0, user_attrs=attributes[0], constraints={"area": -0.5}),
+        optuna.trial.create_trial(state=optuna.trial.TrialState.FAIL, user_attrs=attributes[1]),
+    ]
+    for _ in range(2):
+        shared.finish([asked[2]._trial_id, asked[3]._trial_id], results)
+    held = one.get_trials()
+    for singly, together in ((held[0], held[2]), (held[1], held[3])):
+        for key in ("state", "values", "user_attrs", "constraints"):
+            assert getattr(singly, key) == getattr(together, key), key
+        assert together.params == asked[together.number].params
+        assert abs((singly.datetime_complete - together.datetime_complete).total_seconds()) < 600
+    lease.release()
+
+
 def test_eight_drivers_start_at_once_on_an_empty_store(postgres):
     """Case O12: tables are made once; each driver finds its own study whole."""
     url = postgres.url("o12")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
-import secrets
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -63,31 +61,25 @@ def _connect(launcher: CimoptRayLauncher) -> tuple[Any, bool]:
 
     if ray.is_initialized():
         return ray, False
+    _token(launcher.address)
     options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": launcher.log_to_driver}
     if launcher.address is None:
-        _keep_token_private()
         options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
     # "local": without it Ray would join whatever cluster was last started on this machine.
     ray.init(address=launcher.address or "local", **options)
     return ray, True
 
 
-def _keep_token_private() -> None:
-    """The token that opens our cluster is for this user alone to read: Ray would write it for all to read."""
-    if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH"):
-        return
-    token = Path.home() / ".ray" / "auth_token"
-    token.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    new = token.with_name(f".auth_token.{os.getpid()}")
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(secrets.token_hex(32))
+def _token(address: str | None) -> None:
+    """cimopt's care for Ray's token, where cimopt is installed; other apps get what Ray does by itself."""
     try:
-        os.link(new, token)  # whole, and only if there is none
-    except FileExistsError:
-        with contextlib.suppress(PermissionError):
-            token.chmod(0o600)
-    finally:
-        new.unlink()
+        from cimopt.runners.ray_setup import keep_token_private, show_token_if_asked
+    except ImportError:
+        return
+    if address is None:
+        keep_token_private()
+    else:
+        show_token_if_asked(address)
 
 
 def _run(
