@@ -43,7 +43,14 @@ class EvaluatorRecipe:
 
     def chain(self) -> Chain | PerNetwork:
         """The evaluators in working order; InputError when a need is not met."""
-        built = [_build(name, settings) for name, settings in self.entries]
+        return self._chain([_build(name, settings) for name, settings in self.entries])
+
+    def cheap_chain(self) -> Chain | PerNetwork | None:
+        """The cheap evaluators alone, for limits that are checked before the others run."""
+        built = [e for e in (_build(name, settings) for name, settings in self.entries) if e.cheap]
+        return self._chain(built) if built else None
+
+    def _chain(self, built: list[Evaluator]) -> Chain | PerNetwork:
         chain = Chain(built, self.parameters.all_names)
         searched = [p.name for p in self.networks.parameters]
         if not searched:
@@ -79,6 +86,7 @@ class Rooms:
     networks: Networks
     recipe: EvaluatorRecipe
     chain: Chain | PerNetwork
+    cheap: Chain | PerNetwork | None
     objective: Objective
 
     @property
@@ -100,10 +108,25 @@ class Rooms:
         return fingerprint(self.identity)
 
     def precheck(self, genes: np.ndarray) -> np.ndarray:
-        """Cheap violation amounts of designs, (n,): what a sampler's start pool is filtered by."""
+        """Violation amounts known before evaluating, (n,): what a sampler's start pool is filtered by.
+
+        Limits on metrics of cheap evaluators; for designs that keep those, what evaluators' `precheck` gives.
+        """
+        designs, total = self.space.designs(genes), self._cheap_amounts(genes)
+        rows = np.flatnonzero(total <= 0)
+        if rows.size:
+            kept = designs if rows.size == len(designs) else designs.take(rows)
+            for amount in self.chain.precheck(kept, self.workloads).values():
+                total[rows] += np.maximum(amount, 0.0)
+        return total
+
+    def _cheap_amounts(self, genes: np.ndarray) -> np.ndarray:
         total = np.zeros(len(genes))
-        for amount in self.chain.precheck(self.space.designs(genes), self.workloads).values():
-            total += np.maximum(amount, 0.0)
+        bounds = [b for b in self.objective.bounds if self.cheap is not None and b.metric in self.cheap.provides]
+        if bounds:
+            values = self.cheap.evaluate(self.space.designs(genes), self.workloads).values
+            for bound in bounds:
+                total += np.maximum(bound.amount(values[bound.metric]), 0.0)
         return total
 
 
@@ -121,7 +144,7 @@ def assemble(config: Config) -> Rooms:
     chain = recipe.chain()
     objective = objectives.from_config(config.objective)
     objectives.check_available(objective, chain.provides)
-    return Rooms(config, space, networks, recipe, chain, objective)
+    return Rooms(config, space, networks, recipe, chain, recipe.cheap_chain(), objective)
 
 
 def _entries(section: Mapping[str, Any]) -> tuple[tuple[str, Mapping[str, Any]], ...]:

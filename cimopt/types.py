@@ -243,6 +243,20 @@ class Layer:
             )
 
     def _check_sizes(self) -> None:
+        sizes = (self.in_channels, self.out_channels, self.groups, self.batch, self.repeats)
+        bits = (self.weight_bits, self.activation_bits)
+        try:
+            sides = (*self.kernel, *self.stride, *self.dilation, *self.out_map)
+            numbers = (*sizes, *bits, *sides, *self.padding)
+            lengths = (len(self.kernel), len(self.stride), len(self.dilation), len(self.out_map), len(self.padding))
+        except TypeError:
+            return self._name_wrong_size()
+        right = {*map(type, numbers)} == {int} and lengths == (2, 2, 2, 2, 4)
+        if not right or min(*sizes, *bits, *sides) < 1 or min(self.padding) < 0 or max(bits) > MAX_BITS:
+            self._name_wrong_size()
+
+    def _name_wrong_size(self) -> None:
+        """The first wrong one in one sentence."""
         for key, length, low in (
             ("in_channels", 0, 1), ("out_channels", 0, 1), ("kernel", 2, 1), ("stride", 2, 1), ("padding", 4, 0),
             ("dilation", 2, 1), ("groups", 0, 1), ("out_map", 2, 1), ("batch", 0, 1), ("repeats", 0, 1),

@@ -59,6 +59,9 @@ class Evaluator(ABC):
     # Large stage tables are kept on disk (see `stage_cache`) when this is set; `computes_with` names packages whose
     # files also decide the rows. Rows must mean the same in another process: no index into the instance's own state.
     keep_stages: ClassVar[bool] = False
+    # Its metrics cost next to nothing: limits on them are known before anything else is evaluated, as amounts of
+    # `precheck` are. Only for evaluators that read no other evaluator's metrics.
+    cheap: ClassVar[bool] = False
     # Chains and wrappers pass on what their inner evaluators' base class has checked already.
     passes_on: ClassVar[bool] = False
     computes_with: ClassVar[tuple[str, ...]] = ()

@@ -26,6 +26,7 @@ class NetworkSize(Evaluator):
 
     name, version = "network_size", "1"
     requires, provides = (), tuple(COUNTS)
+    cheap = True
 
     def evaluate(self, designs: Designs, workloads: Workloads, detail: str = "totals") -> Metrics:
         row = {name: np.array([float(count(w)) for w in workloads]) for name, count in COUNTS.items()}

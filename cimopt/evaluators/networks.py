@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -12,7 +11,6 @@ from cimopt.evaluators.chain import Chain
 from cimopt.types import Designs, Metrics, Value, Workload
 
 Build = Callable[[Mapping[str, Value]], tuple[Workload, ...]]
-KEPT = 256  # built networks: designs of one generation often share them
 
 
 class PerNetwork(Evaluator):
@@ -30,7 +28,6 @@ class PerNetwork(Evaluator):
         self.evaluators = chain.evaluators
         self.requires = (*chain.requires, *(p for p in self._parameters if p not in chain.requires))
         self.provides = chain.provides
-        self._built: OrderedDict[tuple[Value, ...], tuple[Workload, ...]] = OrderedDict()
 
     def cache_key(self) -> dict:
         return {**self._chain.cache_key(), "networks": self._identity}
@@ -58,16 +55,6 @@ class PerNetwork(Evaluator):
         rows: dict[tuple[Value, ...], list[int]] = {}
         for i, key in enumerate(zip(*(designs[name].tolist() for name in self._parameters), strict=True)):
             rows.setdefault(key, []).append(i)
-        return [(np.array(found), self._networks(key)) for key, found in rows.items()]
-
-    def _networks(self, key: tuple[Value, ...]) -> tuple[Workload, ...]:
-        found = self._built.pop(key, None)
-        if found is None:
-            found = self._build(dict(zip(self._parameters, key, strict=True)))
-        self._built[key] = found
-        while len(self._built) > KEPT:
-            self._built.popitem(last=False)
-        return found
-
-    def __getstate__(self) -> dict:
-        return super().__getstate__() | {"_built": OrderedDict()}
+        return [
+            (np.array(found), self._build(dict(zip(self._parameters, key, strict=True)))) for key, found in rows.items()
+        ]

@@ -9,7 +9,7 @@ A feature map flows through calls as a tensor flows through a network's forward 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 
@@ -53,16 +53,19 @@ def flatten(x: FeatureMap) -> FeatureMap:
 class Network:
     """Collects layers in order. `input_shape` is (channels, height, width), or (tokens,) for text.
 
-    Layers get the `weight_bits` and `activation_bits` that hold when they are added.
+    Layers get the `weight_bits`, `activation_bits` and `repeats` that hold when they are added.
     """
 
     def __init__(self, name: str, *, variant: str, source: str, input_shape: tuple[int, ...]) -> None:
         self.name, self.variant, self.source, self.input_shape = name, variant, source, input_shape
         self.weight_bits = self.activation_bits = DEFAULT_BITS
+        self.repeats = 1
         self._layers: list[Layer] = []
 
     def _add(self, **values: object) -> None:
-        self._layers.append(Layer(weight_bits=self.weight_bits, activation_bits=self.activation_bits, **values))
+        self._layers.append(
+            Layer(weight_bits=self.weight_bits, activation_bits=self.activation_bits, repeats=self.repeats, **values)
+        )
 
     @property
     def input(self) -> FeatureMap:
@@ -128,6 +131,13 @@ class Network:
             out_map=(tokens, 1),
             dynamic=True,
         )
+
+    def block_repeats(self, blocks: int) -> Iterator[int]:
+        """Numbers of the blocks to write down of `blocks` in a row, when all but the first are equal: 0 and 1."""
+        for block in range(min(blocks, 2)):
+            self.repeats = 1 if block == 0 else blocks - 1
+            yield block
+        self.repeats = 1
 
     def workload(self, params: Mapping[str, Value] | None = None, *, fold: bool = False) -> Workload:
         """The network; with `fold`, equal layers are listed once (at the first's place) and counted in `repeats`."""

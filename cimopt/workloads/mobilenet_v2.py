@@ -44,7 +44,7 @@ def build(name: str, p: Mapping[str, Value]) -> Workload:
     for stage, (channels, stride) in enumerate(zip(STAGE_CHANNELS, STAGE_STRIDES, strict=True), start=1):
         _bits(net, p, stage)
         expand = 1 if stage == 1 else p[f"expand_{stage}"]
-        for block in range(p[f"depth_{stage}"]):
+        for block in net.block_repeats(p[f"depth_{stage}"]):
             x = _block(
                 net, x, f"stage{stage}.{block}", divisible(channels * p["width"]), expand, p[f"kernel_{stage}"],
                 stride if block == 0 else 1,

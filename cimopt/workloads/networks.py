@@ -6,7 +6,8 @@ has networks of its own, built from its values.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice, product
@@ -23,6 +24,7 @@ from cimopt.workloads.knobs import meaning_of, resolved
 LEVEL = "network"
 PLUGIN_GROUP = "cimopt.workloads"
 MAX_TRIES = 100_000  # combinations looked at for one that is a network
+KEPT = 4096  # built networks
 
 
 @dataclass(frozen=True)
@@ -160,9 +162,25 @@ class Networks:
 
     def at(self, values: Mapping[str, Value]) -> tuple[Workload, ...]:
         """The networks of one design, from the values of `parameters` by name."""
-        return tuple(self._each(values))
+        return tuple(self._one(k, values) for k in range(len(self.entries)))
 
-    def _each(self, values: Mapping[str, Value]) -> Iterator[Workload]:
-        for entry, first in zip(self.entries, self.first, strict=True):
-            mine = {knob: values[f"{entry.name}.{knob}"] for knob in entry.search}
-            yield entry.at(mine) if mine else first
+    def _one(self, k: int, values: Mapping[str, Value]) -> Workload:
+        """One network; those built last are kept, as a design is checked, evaluated and reported."""
+        entry = self.entries[k]
+        if not entry.search:
+            return self.first[k]
+        mine = {knob: values[f"{entry.name}.{knob}"] for knob in entry.search}
+        key = (k, *mine.values())
+        found = self._built.pop(key, None)
+        self._built[key] = found = entry.at(mine) if found is None else found
+        if len(self._built) > KEPT:
+            self._built.popitem(last=False)
+        return found
+
+    @cached_property
+    def _built(self) -> OrderedDict[tuple, Workload]:
+        return OrderedDict()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Workers build their own."""
+        return {"entries": self.entries}

@@ -40,7 +40,7 @@ def build(name: str, p: Mapping[str, Value]) -> Workload:
     x = pool(net.conv(net.input, "conv1", _scaled(CHANNELS[0], p), 7, stride=2, padding=3), 3, 2, padding=1)
     for stage, channels in enumerate(CHANNELS, start=1):
         _bits(net, p, stage)
-        for block in range(p[f"depth_{stage}"]):
+        for block in net.block_repeats(p[f"depth_{stage}"]):
             stride = 2 if stage > 1 and block == 0 else 1
             x = _block(net, x, f"layer{stage}.{block}", _scaled(channels, p), stride, p["block"], p[f"kernel_{stage}"])
     _bits(net, p)

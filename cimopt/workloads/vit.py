@@ -41,13 +41,12 @@ def build(name: str, p: Mapping[str, Value]) -> Workload:
     width = p["width"]
     patches = net.conv(net.input, "conv_proj", width, p["patch"], stride=p["patch"])
     x = FeatureMap(width, patches.height * patches.width + 1, 1)
-    for i in range(p["depth"]):
-        block = f"encoder.layers.{i}"
-        for part in ("query", "key", "value"):
-            net.linear(x, f"{block}.self_attention.{part}", width)
-        y = net.linear(
-            net.attention(x, f"{block}.self_attention", p["heads"]), f"{block}.self_attention.out_proj", width
-        )
-        x = net.linear(net.linear(y, f"{block}.mlp.0", round(width * p["mlp_ratio"])), f"{block}.mlp.3", width)
+    net.repeats = p["depth"]
+    block = "encoder.layers"
+    for part in ("query", "key", "value"):
+        net.linear(x, f"{block}.self_attention.{part}", width)
+    y = net.linear(net.attention(x, f"{block}.self_attention", p["heads"]), f"{block}.self_attention.out_proj", width)
+    x = net.linear(net.linear(y, f"{block}.mlp.0", round(width * p["mlp_ratio"])), f"{block}.mlp.3", width)
+    net.repeats = 1
     net.linear(FeatureMap(width, 1, 1), "heads.head", p["classes"])
     return net.workload(p, fold=True)

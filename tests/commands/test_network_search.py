@@ -1,8 +1,12 @@
 """Networks and chip searched together, through the commands."""
 
+import numpy as np
 import pytest
 
 from cimopt import workloads
+from cimopt.assemble import assemble
+from cimopt.compose import compose
+from cimopt.config import parse
 
 QUIET = ("tracking=none", "runner=serial", "report.plots=false")
 NET = "workload.net={family: mobilenet_v2, search: {width: [0.5, 0.75, 1.0], depth_3: [1, 3], weight_bits: [4, 8]}}"
@@ -44,6 +48,18 @@ def test_the_joint_optimum_is_found_and_its_network_written(cimopt, done):
     done("evaluate", "space=rram_small", "workload=[]", file, LIMITED[0], *chip, "hydra.run.dir=v")
     alone = cimopt.result("v")["metrics"]["net"]
     assert {k: alone[k] for k in counted} == pytest.approx(counted, rel=1e-12)
+
+
+def test_limits_on_cheap_metrics_are_known_before_evaluating():
+    """The start pool holds no network that a limit refuses; other designs are refused for their cells."""
+    rooms = assemble(parse(compose([*JOINT[:2], NET, *LIMITED, "tracking=none"])))
+    genes = rooms.space.sample(300, np.random.default_rng(2))
+    amounts, metrics = rooms.precheck(genes), rooms.chain.evaluate(rooms.space.designs(genes), rooms.workloads)
+    operations = rooms.cheap.evaluate(rooms.space.designs(genes), rooms.workloads).values["network_bit_operations"]
+    missed = (operations[:, 0] < 9e9) | (metrics.violations["cells"] > 0)
+    assert np.array_equal(amounts > 0, missed)
+    assert 0 < missed.sum() < 300
+    assert assemble(parse(compose(["evaluator=tiled_physical"]))).cheap is None
 
 
 def test_accuracy_decides_how_large_the_network_is(cimopt, done, with_stranger):
