@@ -12,7 +12,7 @@ from typing import Any
 
 from cimopt.config import Config
 from cimopt.errors import InputError, unknown_name
-from cimopt.space import SearchSpace
+from cimopt.space import SearchSpace, flat
 from cimopt.types import LEVELS, Value
 
 
@@ -21,6 +21,7 @@ def start_design(space: SearchSpace, start: str, values: Mapping[str, Value]) ->
 
     Raises InputError for an unknown parameter or a value that is no choice.
     """
+    values = flat(values)
     for name in values:
         if name not in space.names:
             raise unknown_name("parameter in search.start_values", name, space.names)

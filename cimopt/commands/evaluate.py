@@ -16,6 +16,7 @@ from cimopt.errors import InputError, unknown_name
 from cimopt.evaluators import Guarded
 from cimopt.report import plots, summary, tables
 from cimopt.report.result import RESULT, plain, write_json
+from cimopt.space import flat
 from cimopt.table import DesignTable, design_table, read_columns, write_columns
 from cimopt.types import LayerTable, Metrics
 
@@ -100,7 +101,8 @@ def _reason(metrics: Metrics, scores: Any, i: int) -> str:
 
 # ---------------------------------------------------------------- one design
 def _evaluate_one(rooms: Rooms, design: Mapping[str, Any], folder: Path) -> float | None:
-    known = [*rooms.space.parameters.all_names, *_needed(rooms)]
+    design = flat(design)
+    known = dict.fromkeys([*rooms.space.parameters.all_names, *_needed(rooms)])
     for name in design:
         if name not in known:
             raise unknown_name("parameter in design", name, known)

@@ -1,6 +1,7 @@
 """Networks and chip searched together, through the commands."""
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from cimopt import workloads
@@ -91,9 +92,30 @@ def test_parameters_can_be_fixed_given_and_searched_in_turn(cimopt, done):
     done("search", *JOINT, *LIMITED, "space.fix.net.width=1.0", "sampler.stop_after=0", "hydra.run.dir=f")
     assert cimopt.result("f")["space_size"] == 1200 * 4
     assert {one["design"]["net.width"] for one in cimopt.result("f")["top"]} == {1.0}
-    levels = ("search=sequential", "search.levels=[architecture,network]")
+    levels = ("search=sequential", "search.levels=[architecture,network]", "search.start_values.net.width=0.75")
     done("search", *JOINT, *LIMITED, *levels, "hydra.run.dir=q")
     assert [step["level"] for step in cimopt.result("q")["levels"]] == ["architecture", "network"]
+
+
+def test_designs_name_their_network(cimopt, done):
+    """In one design by `design.net.width`, in a table by a column; values need not be choices of the space."""
+    chip = {
+        "v_op": 0.7, "bits_per_cell": 2, "t_cycle_ns": 4, "xbar_rows": 256, "xbar_cols": 256, "router_groups": 16,
+        "tiles_per_router": 32, "macros_per_tile": 32, "glb_mb": 4,
+    }  # fmt: skip
+    net = {"net.width": 0.6, "net.depth_3": 2, "net.weight_bits": 5}
+    common = ("space=rram", "workload=[alexnet]", NET, "evaluator=tiled_published", "objective.area_max_mm2=null")
+    done("evaluate", *common, *(f"design.{k}={v}" for k, v in (chip | net).items()), "hydra.run.dir=v")
+    names, values = zip(*(chip | net).items(), strict=True)
+    (cimopt.folder / "d.csv").write_text(",".join(names) + "\n" + ",".join(map(str, values)) + "\n")
+    done("evaluate", *common, "designs=d.csv", "out=o.parquet")
+    table = pq.read_table(cimopt.folder / "o.parquet").to_pylist()
+    assert [row["workload"] for row in table] == ["alexnet", "net"]
+    for row in table:
+        assert row["energy_j"] == pytest.approx(cimopt.result("v")["metrics"][row["workload"]]["energy_j"], rel=1e-12)
+    refused = cimopt("evaluate", *common, *(f"design.{k}={v}" for k, v in chip.items()), "design.net.widht=1")
+    assert refused.returncode == 2
+    assert refused.stderr.count("net.width") == 2, "named as the nearest one, and once among the known ones"
 
 
 def test_a_plug_ins_network_with_parameters(cimopt, done, with_stranger):
