@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cimopt import plugins
-from cimopt.errors import CimoptError, InputError
+from cimopt.errors import CimoptError, InputError, unknown_name
 from cimopt.types import Workload
 from cimopt.workloads import SOURCES, format_table, load, names, networks_of, to_yaml
 from cimopt.workloads.families import FAMILIES
@@ -144,7 +144,9 @@ def _found(given: argparse.Namespace, options: Options) -> Imported:
         return Imported(load(given.name, source=given.source), "workload")
     if given.name in _announced():
         return Imported(plugins.load(PLUGIN_GROUP, given.name)(), "workload")
-    if given.name not in names() and re.fullmatch(r"\w+", given.name) and given.name in _choices():
+    if given.name not in names() and re.fullmatch(r"\w+", given.name) and not Path(given.name).exists():
+        if given.name not in _choices():
+            raise unknown_name("workload", given.name, {*names(), *_choices(), *_announced()})
         return _choice(given.name)
     return read_any(given.name, options)
 

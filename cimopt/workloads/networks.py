@@ -154,7 +154,7 @@ class Networks:
     def identity(self) -> dict[str, Any]:
         """What decides results: content of fixed networks, family and parameters of others."""
         return {
-            e.name: {"first": w.fingerprint, "family": e.family or e.plugin, "params": dict(e.params), "search": dict(e.search)}
+            e.name: {"first": w.fingerprint, "family": e.family or e.plugin, "params": dict(e.params), "search": {k: list(v) for k, v in e.search.items()}}
             if e.search
             else w.fingerprint
             for e, w in zip(self.entries, self.first, strict=True)

@@ -1,6 +1,7 @@
 """Families of networks against published totals and the zoo; parameters that a search may choose."""
 
 import itertools
+import json
 from collections import Counter
 from dataclasses import replace
 
@@ -154,6 +155,13 @@ def test_searched_knobs_become_parameters():
     assert found.first[0].params["width"] == 0.5
     followers = searched(search={"weight_bits_3": [4, 8], "resolution": [96, 128]}).parameters
     assert [p.unit for p in followers] == ["bit", "px"]
+
+
+def test_the_identity_is_what_a_file_gives_back():
+    """A study compares it with what it wrote as JSON."""
+    identity = searched().identity
+    assert json.loads(json.dumps(identity)) == identity
+    assert identity != searched(params={"kernel": 5}).identity
 
 
 def test_bits_of_any_network_can_be_searched():
