@@ -69,7 +69,7 @@ def _one(folder: Path, result: dict[str, Any], top: int) -> None:
         sys.stdout.write(f"{folder}: {result['status']}: {result.get('reason', 'a single design, no search')}\n")
         return
     write_report(
-        folder / "report.html", result, [folder / p for p in PLOTS if (folder / p).exists()], result["command"]
+        folder / "report.html", result, [folder / p for p in PLOTS if (folder / p).exists()], result.get("command", "")
     )
     show_result(result, folder, top)
 

@@ -47,9 +47,9 @@ def _designs(result: Mapping[str, Any]) -> str:
     top = result["top"]
     if not top:
         return "<p>No design was evaluated.</p>"
-    names = list(top[0]["design"])
-    rows = [[k, number(one["score"]), *[number(one["design"][n]) for n in names]] for k, one in enumerate(top, 1)]
-    shown = _table(["#", f"score ({top[0]['score_unit']})", *map(heading, names)], rows)
+    score = [f"score ({top[0]['score_unit']})", *[number(one["score"]) for one in top]]
+    values = [[heading(name), *[number(one["design"][name]) for one in top]] for name in top[0]["design"]]
+    shown = _table(["", *[f"#{k}" for k in range(1, len(top) + 1)]], [score, *values])
     best = top[0]
     metrics = sorted({m for values in best["metrics"].values() for m in values})
     per = [
