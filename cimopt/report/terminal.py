@@ -43,15 +43,17 @@ def _binding(result: Mapping[str, Any]) -> str:
 def show_runs(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
     """Several runs, one row each; the best score of every unit first."""
     ordered = sorted(runs, key=lambda run: (_unit(run[1]), _score(run[1]) is None, _score(run[1]) or 0.0))
+    units = {_unit(one) for _, one in ordered} - {""}
+    shared = len(units) == 1
+    columns = ["run", "status", f"best ({units.pop()})" if shared else "best", *([] if shared else ["unit"])]
     rows = [
         [
-            name, one["status"], _score(one), _unit(one), one.get("n_evaluated"), one.get("n_feasible"),
-            one.get("seconds", {}).get("total"),
+            name, one["status"], _score(one), *([] if shared else [_unit(one)]), one.get("n_evaluated"),
+            one.get("n_feasible"), one.get("seconds", {}).get("total"),
         ]
         for name, one in ordered
     ]  # fmt: skip
-    columns = ["run", "status", "best score", "unit", "designs", "feasible", "seconds"]
-    tables.console().print(tables.plain_table(f"{len(rows)} runs", columns, rows))
+    tables.console().print(tables.plain_table(f"{len(rows)} runs", [*columns, "designs", "feasible", "s"], rows))
 
 
 def _score(result: Mapping[str, Any]) -> float | None:
