@@ -29,17 +29,20 @@ class RunJournal(JournalFileBackend):
 
     @contextmanager
     def together(self, records_read: int) -> Iterator[None]:
-        """Records appended inside are written at the end in one go, with one flush to disk.
+        """Records appended inside are written at the end in one go, with one flush to disk; also when it is cut short.
 
         `records_read` is how many records the storage has read: all of them, as it alone writes.
         """
+        if self._held is not None:  # inside another one, which writes
+            yield
+            return
         self._held, self._lines, self._first_held = [], [], records_read
         try:
             yield
         finally:
             self._held = None
-        if self._lines:
-            self._append_known(records_read, self._lines)
+            if self._lines:
+                self._append_known(records_read, self._lines)
 
     def _append_known(self, first: int, lines: list[str]) -> None:
         """Append and note where each record starts, so that the next read does not start at the file's head."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -123,19 +124,24 @@ class StoredStudy:
         if self._shared is not None:
             self._lease.check()
             self._shared.insert(self.study._study_id, int(batch.number[0]), trials)
-        elif self._journal is not None:
-            with self._journal.together(self.study._storage._replay_result.log_number_read):
-                self.study.add_trials(trials)
         else:
-            self.study.add_trials(trials)
+            with self._together():
+                self.study.add_trials(trials)
+
+    def _together(self) -> AbstractContextManager[None]:
+        """One flush to disk for everything written inside, where the store is the run folder's journal."""
+        if self._journal is None:
+            return nullcontext()
+        return self._journal.together(self.study._storage._replay_result.log_number_read)
 
     def add_best(self, batch: Batch) -> None:
         """Designs of a compact study (study.store): trials are numbered anew, the design's number is an attribute."""
         if self._lease is not None:
             self._lease.check()
-        for number, trial in zip(batch.number.tolist(), self._frozen(batch), strict=True):
-            trial.set_user_attr(NUMBER, number)
-            self.study.add_trial(trial)
+        with self._together():
+            for number, trial in zip(batch.number.tolist(), self._frozen(batch), strict=True):
+                trial.set_user_attr(NUMBER, number)
+                self.study.add_trial(trial)
 
     def _frozen(self, batch: Batch) -> list[FrozenTrial]:
         names, failed = self._rooms.space.names, batch.scores.errors.tolist()
@@ -171,7 +177,8 @@ class StoredStudy:
         return listed
 
     def ask(self, n: int) -> list[Trial]:
-        return [self.study.ask(self._distributions) for _ in range(n)]
+        with self._together():
+            return [self.study.ask(self._distributions) for _ in range(n)]
 
     @property
     def is_shared(self) -> bool:
@@ -208,10 +215,11 @@ class StoredStudy:
         return np.array(rows, dtype=np.int64).reshape(len(rows), self._rooms.space.n_genes)
 
     def tell_all(self, trials: Sequence[Trial], batch: Batch) -> None:
-        """Finish asked trials whose sampler learns from the store alone: in a shared store with one write."""
+        """Finish asked trials whose sampler learns from the store alone, with one write."""
         if self._shared is None:
-            for i, trial in enumerate(trials):
-                self.tell(trial, batch, i)
+            with self._together():
+                for i, trial in enumerate(trials):
+                    self.tell(trial, batch, i)
             return
         self._lease.check()
         self._shared.finish([trial._trial_id for trial in trials], self._frozen(batch))
@@ -220,14 +228,15 @@ class StoredStudy:
         """Finish one asked trial (slow evaluators, other samplers)."""
         if self._lease is not None:
             self._lease.check()
-        for key, value in self._attributes(batch.take(np.array([i])))[0].items():
-            trial.set_user_attr(key, value)
-        if batch.scores.errors[i]:
-            self.study.tell(trial, state=TrialState.FAIL)
-            return
-        for key, amount in _amounts(batch.scores, i).items():
-            trial.set_constraint(key, amount)
-        self.study.tell(trial, batch.scores.values[i].tolist())
+        with self._together():
+            for key, value in self._attributes(batch.take(np.array([i])))[0].items():
+                trial.set_user_attr(key, value)
+            if batch.scores.errors[i]:
+                self.study.tell(trial, state=TrialState.FAIL)
+                return
+            for key, amount in _amounts(batch.scores, i).items():
+                trial.set_constraint(key, amount)
+            self.study.tell(trial, batch.scores.values[i].tolist())
 
     # ------------------------------------------------------------ reading
     def finished(self) -> Batch | None:
