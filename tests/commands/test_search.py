@@ -275,7 +275,9 @@ def test_mlflow_holds_one_comparable_run_per_job(cimopt):
     client = MlflowClient(tracking_uri=f"sqlite:///{cimopt.folder}/runs/mlflow.db")
     experiment = client.get_experiment_by_name("cimopt")
     runs = client.search_runs([experiment.experiment_id], max_results=100)
-    parents = [r for r in runs if "mlflow.parentRunId" not in r.data.tags]
+    above = [r.info.run_id for r in runs if "mlflow.parentRunId" not in r.data.tags]
+    assert len(above) == 1, "the sweep's own run"
+    parents = [r for r in runs if r.data.tags.get("mlflow.parentRunId") == above[0]]
     assert len(parents) == 2
     assert {r.data.tags["cimopt.seed"] for r in parents} == {"1", "2"}
     for run in parents:
