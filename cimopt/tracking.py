@@ -12,7 +12,10 @@ import json
 import logging
 import math
 import os
+import platform
 import re
+import shutil
+import subprocess
 import time
 import warnings
 from abc import ABC
@@ -84,6 +87,21 @@ def comparison_view() -> str:
         "isAccordionReordered": False,
     }  # fmt: skip
     return json.dumps(view)
+
+
+def system_tags() -> dict[str, str]:
+    """Where a run is made: machine, Python, and the commit when cimopt runs from a checkout."""
+    tags = {
+        "cimopt.system": f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs",
+        "cimopt.version.python": platform.python_version(),
+    }
+    checkout = Path(__file__).resolve().parents[1]
+    if (checkout / ".git").exists() and shutil.which("git"):
+        command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+        told = subprocess.run(command, capture_output=True, text=True, check=False)
+        if told.returncode == 0:
+            tags["cimopt.version.commit"] = told.stdout.strip()
+    return tags
 
 
 def flatten(section: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -188,7 +206,7 @@ class MlflowTracker(Tracker):
         experiment = found.experiment_id if found else self._new_experiment()
         if found and VIEW_TAG not in found.tags:  # made by hand, or by an earlier version
             self._client.set_experiment_tag(experiment, VIEW_TAG, comparison_view())
-        named = {safe_name(k): str(v)[:5000] for k, v in tags.items()}
+        named = {safe_name(k): str(v)[:5000] for k, v in {**system_tags(), **tags}.items()}
         if sweep is not None:
             named["mlflow.parentRunId"] = self._sweeps_run(experiment, sweep)
         return self._client.create_run(experiment, run_name=name, tags=named).info.run_id
