@@ -13,7 +13,7 @@ export GIT_PYTHON_REFRESH := quiet
 help:
 	@echo "make demo   set up and search the paper's RRAM space on Ray"
 	@echo "make test   set up and run every test"
-	@echo "make soak   break runs at random moments, 5 times per kind of fault, and compare (about 10 minutes)"
+	@echo "make soak   break runs at random moments, 5 times per kind of fault, and compare (5 to 10 minutes)"
 	@echo "make lint   style checks;  make lock   pin dependencies anew;  make clean   remove .venv"
 
 demo: $(VENV)/.ready
