@@ -67,18 +67,24 @@ def test_a_sweep_without_slurm_is_one_sentence(cimopt):
     assert refused.stderr.count("\n") == 1
 
 
-# SLURM's commands as far as submitit uses them: the array's jobs run here, at once, and write their results
-# into files after `sbatch` has answered.
+# SLURM's commands as far as submitit uses them: the array's jobs run here, at once; a job is RUNNING until its
+# script has ended.
 SBATCH = """for task in 0 1; do
-  SLURM_JOB_ID=$((8 + task)) SLURM_ARRAY_JOB_ID=7 SLURM_ARRAY_TASK_ID=$task SLURM_NTASKS=1 SLURM_PROCID=0 \\
-  SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_JOB_NUM_NODES=1 SLURM_JOB_NODELIST=here bash "$1" >/dev/null 2>&1 &
+  (SLURM_JOB_ID=$((8 + task)) SLURM_ARRAY_JOB_ID=7 SLURM_ARRAY_TASK_ID=$task SLURM_NTASKS=1 SLURM_PROCID=0 \\
+  SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_JOB_NUM_NODES=1 SLURM_JOB_NODELIST=here bash "$1"; touch "$0.$task") \\
+  >/dev/null 2>&1 &
 done
 echo "Submitted batch job 7"
 """
 SRUN = """while [ "${1#-}" != "$1" ]; do case $1 in --output|--error) shift 2;; *) shift;; esac; done
 exec "$@"
 """
-SACCT = "printf 'JobID|State|NodeList\\n7_0|COMPLETED|here\\n7_1|COMPLETED|here\\n'\n"
+SACCT = """echo 'JobID|State|NodeList'
+for task in 0 1; do
+  if [ -e "$(dirname "$0")/sbatch.$task" ]; then state=COMPLETED; else state=RUNNING; fi
+  echo "7_$task|$state|here"
+done
+"""
 
 
 def test_a_sweep_on_a_pretended_slurm(cimopt, monkeypatch):
