@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # One search on a Ray cluster inside a SLURM job: sbatch slurm.sh space=sram objective=energy
-# Tested with stand-ins for SLURM's commands only: there is no SLURM on this project's machines.
+# Run with stand-ins for SLURM's commands and one node only: there is no SLURM on this project's machines.
 #SBATCH --job-name=cimopt
 #SBATCH --nodes=4
 #SBATCH --ntasks-per-node=1
