@@ -15,7 +15,7 @@ from cimopt import space as spaces
 from cimopt.config import Config
 from cimopt.errors import InputError
 from cimopt.evaluators import Cached, Chain, Evaluator, Guarded, OneByOneEvaluator, PerNetwork, Spread
-from cimopt.evaluators.wrappers import Wrapper
+from cimopt.evaluators.wrappers import Ruled, Wrapper
 from cimopt.objectives import Objective
 from cimopt.runners.auto import AutoRunner
 from cimopt.runners.base import Function, Runner
@@ -187,9 +187,14 @@ def make_evaluator(rooms: Rooms, runner: Runner, cache_folder: Path | None) -> W
     chunk = rooms.config.runner.chunk or (None if _parallel(runner) or is_slow(rooms.chain) else _WHOLE)
     spread = Spread(rooms.chain, runner, chunk, probe=is_slow(rooms.chain))
     wanted = rooms.config.runner.cache
-    if wanted == "on" or (wanted == "auto" and is_slow(rooms.chain)):
-        return Cached(spread, cache_folder)
-    return spread
+    kept = wanted == "on" or (wanted == "auto" and is_slow(rooms.chain))
+    return ruled(rooms.space, Cached(spread, cache_folder) if kept else spread)
+
+
+def ruled(space: SearchSpace, evaluator: Wrapper) -> Wrapper:
+    """The evaluator, asked for legal designs only where a space can refuse any."""
+    refuses = space.rules or space.size != space.grid_size
+    return Ruled(evaluator, space.valid) if refuses else evaluator
 
 
 _WHOLE = 1 << 16  # a serial runner takes a whole generation in one go

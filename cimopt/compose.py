@@ -26,7 +26,8 @@ from cimopt import plugins
 CONF_MODULE = "cimopt.conf"
 # Sections a person may add keys to without Hydra's "+": their owners check the names.
 OPEN_SECTIONS = (
-    "space.fix.", "space.rules.", "workload.", "design.", "tracking.tags.", "objective.limits.", "search.start_values",
+    "space.fix.", "space.rules.", "workload.", "design.", "tracking.tags.", "objective.limits.",
+    "objective.goals", "search.start_values",
     "study.store=",
 )  # fmt: skip
 

@@ -122,7 +122,7 @@ class SearchConfig:
     name: str = "joint"
     start: str = "largest"
     start_values: Mapping[str, Any] = field(default_factory=dict)
-    levels: tuple[str, ...] = ("device", "circuit", "architecture", "system")
+    levels: tuple[str, ...] = ("device", "circuit", "architecture", "system", "network")
 
     def __post_init__(self) -> None:
         _one_of("search.name", self.name, ("joint", "sequential"))

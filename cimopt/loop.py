@@ -18,7 +18,7 @@ from optuna.samplers import BaseSampler
 from optuna.trial import Trial
 
 from cimopt import plugins
-from cimopt.assemble import Rooms, is_slow, make_evaluator, make_runner
+from cimopt.assemble import Rooms, is_slow, make_evaluator, make_runner, ruled
 from cimopt.errors import InputError, StudyConflictError
 from cimopt.evaluators.wrappers import Direct, Guarded, Wrapper
 from cimopt.ledger import Batch, CompactLedger, Ledger
@@ -139,7 +139,7 @@ def search_in_memory(rooms: Rooms) -> SearchRun:
     """
     began = time.perf_counter()
     sampler = make_sampler(rooms)
-    evaluator = Direct(Guarded(rooms.chain))
+    evaluator = ruled(rooms.space, Direct(Guarded(rooms.chain)))
     return _Search(rooms, StoredStudy(rooms, sampler, None), sampler, evaluator, Silent(), began).run()
 
 

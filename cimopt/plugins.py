@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import sys
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
 from cimopt.errors import InputError, unknown_name
@@ -55,3 +59,18 @@ def load(group: str, name: str) -> Any:
 def conf_packages() -> list[str]:
     """Importable packages with config groups that plug-ins announce, for Hydra's search path."""
     return sorted({entry.value for entry in entry_points(group="cimopt.confs")})
+
+
+@functools.cache
+def code_of(module: str, *, alone: bool = False) -> str:
+    """Hash of what an imported module's code says: of its whole top-level package, or of its own file (`alone`).
+
+    The same on every machine, and another after an edit: for names of results that the code decides.
+    """
+    top = module if alone else module.partition(".")[0]
+    file = Path(sys.modules[top].__file__)
+    files = sorted(file.parent.rglob("*.py")) if file.name == "__init__.py" and not alone else [file]
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]

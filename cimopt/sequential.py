@@ -34,7 +34,11 @@ def start_design(space: SearchSpace, start: str, values: Mapping[str, Value]) ->
             choices = p.by_parent[parent.choices.index(design[parent.name])]
         place = len(choices) - 1 if start == "largest" else len(choices) // 2
         design[p.name] = values.get(p.name, choices[place])
-    space.encode(design)
+    if not space.valid(space.encode(design)[None, :])[0]:
+        raise InputError(
+            f"search.start={start}: the space refuses that design (a rule, or parameters that make no network); give "
+            "others by search.start_values.<parameter>=..."
+        )
     return design
 
 

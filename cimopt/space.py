@@ -69,6 +69,14 @@ class SearchSpace:
             for name in rule.product:
                 if name not in self.parameters.all_names:
                     raise unknown_name(f"parameter in space.rules.{rule.name}", name, self.parameters.all_names)
+                if isinstance(rule, Rule) and self._has_words(name):
+                    raise InputError(f"space.rules.{rule.name}: {name} has words as choices, a product needs numbers")
+
+    def _has_words(self, name: str) -> bool:
+        fixed = self.parameters.fixed
+        parameters = [p for p in self.parameters.parameters if p.name == name]
+        choices = [c for p in parameters for listed in (p.by_parent or (p.choices,)) for c in listed]
+        return any(isinstance(c, str) for c in (choices or [fixed[name]]))
 
     # ------------------------------------------------------------- description
     @property

@@ -185,7 +185,12 @@ def _unknown_key(full_key: str, config_name: str) -> InputError:
 
 
 def _keys_at(path: Sequence[str], config_name: str) -> list[str]:
-    config: Any = compose_config(config_name=config_name)
+    # With the choices that were given: `objective=edap_vs_cost` has other keys than the default.
+    choices = [a for a in sys.argv[1:] if re.match(r"\w+=", a) and "," not in a.partition("[")[0]]
+    try:
+        config: Any = compose_config(choices, config_name=config_name)
+    except (HydraException, OmegaConfBaseException):
+        config = compose_config(config_name=config_name)
     for part in path:
         config = config.get(part) if isinstance(config, DictConfig) else None
     return [str(k) for k in config] if isinstance(config, DictConfig) else []

@@ -9,6 +9,7 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import cimopt
@@ -17,7 +18,7 @@ from cimopt.errors import CimoptError, InputError
 
 PACKAGE, DISTRIBUTION, EVALUATOR, CLASS = "cimopt_template", "cimopt-template", "peak", "Peak"
 FILES = ("pyproject.toml", f"{PACKAGE}/**/*.py", f"{PACKAGE}/**/*.yaml", "tests/*.py")
-NAME = re.compile(r"[a-z][a-z0-9_]*")
+NAME = re.compile(r"[a-z]([a-z0-9_]*[a-z0-9])?")
 README = """# {distribution}
 
 Evaluator `{name}` for cimopt. It still computes what the template does: the time of a network on a chip whose every
@@ -81,10 +82,12 @@ def write(name: str, folder: Path | None = None) -> Path:
 
 def _check(name: str) -> None:
     if not NAME.fullmatch(name):
-        raise InputError(f"NAME='{name}' must be small letters, digits and _, beginning with a letter")
+        raise InputError(f"NAME='{name}' must be small letters, digits and _, beginning with a letter, not ending in _")
     taken = [p.distribution for p in plugins.installed("cimopt.evaluators") if p.name == name]
     if taken:
         raise InputError(f"NAME='{name}': {taken[0]} announces an evaluator of that name already")
+    if find_spec(_package(name)) is not None:
+        raise InputError(f"NAME='{name}': a package {_package(name)} is installed already")
 
 
 def _template() -> Path:
@@ -104,7 +107,7 @@ def _distribution(name: str) -> str:
 
 def _renamed(text: str, name: str) -> str:
     """The template's names, as whole words, replaced by the plug-in's."""
-    kind = "".join(part.capitalize() for part in name.split("_"))
+    kind = "".join(part.capitalize() for part in name.split("_")) + "Evaluator"  # never a word of Python's
     for old, new in (
         (PACKAGE, _package(name)), (DISTRIBUTION, _distribution(name)), (f"Test{CLASS}", f"Test{kind}"),
         (rf"\b{CLASS}\b", kind), (rf"\b{EVALUATOR}\b", name), (rf"\btest_{EVALUATOR}\.py", f"test_{name}.py"),

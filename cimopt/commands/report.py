@@ -26,7 +26,9 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", help="a run folder, or a folder of run folders")
     parser.add_argument("--json", action="store_true", help="print the results as JSON, keyed by run folder")
-    parser.add_argument("--top", type=int, default=5, metavar="N", help="how many of the best designs (default: 5)")
+    parser.add_argument(
+        "--top", type=_positive, default=5, metavar="N", help="how many of the best designs (default: 5)"
+    )
     options = parser.parse_args(arguments)
     try:
         found = {str(folder): one for name in options.runs for folder, one in _results(Path(name))}
@@ -58,15 +60,24 @@ def _read(folder: Path) -> dict[str, Any] | None:
     for name in (RESULT, ERROR):
         if (folder / name).is_file():
             try:
-                return json.loads((folder / name).read_text())
+                found = json.loads((folder / name).read_text())
             except ValueError as error:
                 raise InputError(f"{folder / name} cannot be read: {error}") from None
+            if not isinstance(found, dict) or "status" not in found:
+                raise InputError(f"{folder / name} was not written by cimopt: it has no status")
+            return found
     return None
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' must be a whole number >= 1")
+    return int(text)
 
 
 def _one(folder: Path, result: dict[str, Any], top: int) -> None:
     if "top" not in result:
-        sys.stdout.write(f"{folder}: {result['status']}: {result.get('reason', 'a single design, no search')}\n")
+        sys.stdout.write(f"{folder}: {result['status']}: {result.get('reason') or 'no search: nothing to list'}\n")
         return
     write_report(
         folder / "report.html", result, [folder / p for p in PLOTS if (folder / p).exists()], result.get("command", "")

@@ -34,7 +34,6 @@ from cimopt.workloads import to_yaml
 RUN_ID = "mlflow_run_id"
 NETWORKS = "networks"
 SUMMED = ("n_evaluated", "n_feasible", "n_failed", "n_generations", "seconds")  # over the levels of a sequential search
-SHRINKING = {"energy_j", "latency_s", "area_mm2", "cost", "edp"}  # metrics that are best for the smallest network
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -66,12 +65,15 @@ def job(config: DictConfig) -> float | None:
 
 
 def _warn_of_shrinking_networks(rooms: Rooms) -> None:
-    """Where networks are searched and only costs count, the smallest network wins: rarely what is meant."""
-    if rooms.networks.parameters and set(rooms.objective.requires) <= SHRINKING:
+    """Where networks are searched and nothing rewards size, the smallest wins: rarely what is meant."""
+    searched = [p.name for p in rooms.networks.parameters if p.name in rooms.space.names and p.n_choices > 1]
+    products = rooms.objective.goals.values()
+    rewarded = any(power < 0 for product in products for power in product.values())
+    if searched and not rewarded and all(bound.min is None for bound in rooms.objective.bounds):
         sys.stderr.write(
-            f"cimopt: note: {rooms.networks.parameters[0].name} and the other searched parameters of networks are only "
-            "judged by what they cost, so the smallest network wins; chain an accuracy evaluator, or set a limit such "
-            "as 'objective.limits.network_macs={min: 3e8}' with network_size among the evaluators\n"
+            f"cimopt: note: {searched[0]} and what else is searched of networks is only judged by what it costs, so the "
+            "smallest network wins; chain an accuracy evaluator (objective=edap_accuracy), or set a limit such as "
+            "'objective.limits.network_macs={min: 3e8}' with network_size among the evaluators\n"
         )
 
 
@@ -141,6 +143,8 @@ def _sequential(
     summed["seconds"] = {key: sum(p["seconds"][key] for p in path) for key in result["seconds"]}
     result = {**result, **summed, "title": config.label, "space_size": rooms.space.size, "levels": path}
     write_json(folder / RESULT, result)
+    if rooms.networks.parameters and result["best"]:
+        _write_networks(rooms, result["best"]["design"], folder / NETWORKS)
     tables.console().print(
         tables.plain_table(
             f"Level after level from the {config.search.start} design",

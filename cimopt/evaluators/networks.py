@@ -28,6 +28,8 @@ class PerNetwork(Evaluator):
         self.evaluators = chain.evaluators
         self.requires = (*chain.requires, *(p for p in self._parameters if p not in chain.requires))
         self.provides = chain.provides
+        for evaluator in chain.evaluators:
+            evaluator.keep_stages = False  # a file per network would fill the disk
 
     def cache_key(self) -> dict:
         return {**self._chain.cache_key(), "networks": self._identity}
@@ -42,8 +44,8 @@ class PerNetwork(Evaluator):
 
     def evaluate(self, designs: Designs, workloads: Workloads, detail: str = "totals") -> Metrics:
         groups = self._groups(designs)
-        if len(groups) == 1:
-            return self._chain.evaluate(designs, groups[0][1], detail)
+        if len(groups) <= 1:
+            return self._chain.evaluate(designs, groups[0][1] if groups else workloads, detail)
         # Networks differ in their layers, so a table of layers exists only where all designs share one.
         detail = "components" if detail == "layers" else detail
         parts = [self._chain.evaluate(designs.take(rows), nets, detail) for rows, nets in groups]

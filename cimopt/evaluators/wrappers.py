@@ -75,6 +75,29 @@ def reason_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
+class Ruled(Wrapper):
+    """Designs that the space refuses get that as their reason: other libraries' samplers know no rules."""
+
+    REFUSED = "refused by the space: a rule, or a choice that its parent does not offer"
+
+    def __init__(self, inner: Evaluator, valid: Callable[[np.ndarray], np.ndarray]) -> None:
+        super().__init__(inner)
+        self.streams = inner.streams
+        self._valid = valid
+
+    def evaluate(self, designs: Designs, workloads: Workloads, detail: str = "totals") -> Metrics:
+        kept = self._valid(designs.genes)
+        legal, refused = np.flatnonzero(kept), np.flatnonzero(~kept)
+        self.inner.on_result = lambda rows, metrics: self.on_result(legal[rows], metrics)
+        if not refused.size:
+            return self.inner.evaluate(designs, workloads, detail)
+        parts = [Metrics.failed([self.REFUSED] * len(refused), names(workloads))]
+        self.on_result(refused, parts[0])
+        if legal.size:
+            parts.append(self.inner.evaluate(designs.take(legal), workloads, detail))
+        return Metrics.concat(parts).take(np.argsort(np.concatenate([refused, legal]), kind="stable"))
+
+
 class Direct(Wrapper):
     """The inner evaluator as it is, telling the whole batch as one result."""
 

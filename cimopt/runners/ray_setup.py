@@ -71,10 +71,9 @@ def connect(ray: Any, address: str | None, workers: int | None, resources: Resou
         }
     else:
         show_token_if_asked(address)
-        if address.startswith("127."):
-            options["_node_ip_address"] = address.partition(":")[
-                0
-            ]  # `cimopt cluster local`: this process is on its head
+        host = address.partition(":")[0]
+        if host.startswith("127."):
+            options["_node_ip_address"] = host  # `cimopt cluster local`: this process is on its head
     try:
         ray.init(address=address or LOCAL, **options)
     except ConnectionError as error:
@@ -102,7 +101,12 @@ def keep_token_private() -> None:
     if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH"):
         return
     token = Path.home() / ".ray" / "auth_token"
-    token.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        token.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"Ray keeps its token in {token.parent}, which cannot be made: {error.strerror}; set HOME"
+        ) from None
     new = token.with_name(f".auth_token.{os.getpid()}")
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(secrets.token_hex(32))
@@ -135,9 +139,12 @@ def _asks_for_token(address: str) -> bool:
     except (OSError, ValueError):
         return False  # Ray says it better
     command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
-    told = subprocess.run(
-        command, env={**os.environ, "RAY_AUTH_MODE": "disabled"}, capture_output=True, text=True, check=False
-    )
+    try:
+        told = subprocess.run(
+            command, env={**os.environ, "RAY_AUTH_MODE": "disabled"}, capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return False  # no Ray there, it seems; `connect` will say so
     return "AuthToken" in told.stderr
 
 

@@ -138,7 +138,8 @@ def propose(
         for round_ in range(MATING_ROUNDS):
             wide = settings.widen_after is not None and round_ >= settings.widen_after
             bred = mate(space, phase, parents, missing, rng, wide=wide)
-            new = seen.add_new(_accepted(bred, settings, precheck))[:missing]
+            # Only legal children that are new are worth a precheck.
+            new = seen.add_new(_accepted(seen.fresh(bred), settings, precheck))[:missing]
             children.append(new)
             missing -= len(new)
             if missing == 0:
@@ -179,7 +180,7 @@ def _phase_start(archive: Archive, rows: np.ndarray, n: int, *, by_score_only: b
 
 def _accepted(genes: np.ndarray, settings: FourPhaseSettings, precheck: Precheck | None) -> np.ndarray:
     """The children worth evaluating."""
-    if not settings.precheck_offspring or precheck is None:
+    if not settings.precheck_offspring or precheck is None or not len(genes):
         return genes
     return genes[precheck(genes) <= 0]
 

@@ -25,16 +25,20 @@ class Seen:
         place = np.minimum(np.searchsorted(self._old, keys), len(self._old) - 1)
         return (self._old[place] == keys).astype(bool)
 
-    def add_new(self, genes: np.ndarray) -> np.ndarray:
-        """The valid rows not seen before (each once, order kept); they count as seen from now on."""
-        keys = self._space.key(genes)
-        fresh = []
+    def fresh(self, genes: np.ndarray) -> np.ndarray:
+        """The valid rows not seen before, each once, order kept."""
+        keys, rows = self._space.key(genes), {}
         for row in np.flatnonzero(self._space.valid(genes) & ~self._known(keys)).tolist():
             key = int(keys[row])
             if key not in self._new:
-                self._new.add(key)
-                fresh.append(row)
-        return genes[fresh]
+                rows.setdefault(key, row)
+        return genes[list(rows.values())]
+
+    def add_new(self, genes: np.ndarray) -> np.ndarray:
+        """The same rows; they count as seen from now on."""
+        found = self.fresh(genes)
+        self._new.update(int(key) for key in self._space.key(found))
+        return found
 
     def unseen_of_grid(self) -> np.ndarray:
         """Every valid design not seen yet; only for small grids."""

@@ -63,8 +63,10 @@ class Network:
         self._layers: list[Layer] = []
 
     def _add(self, **values: object) -> None:
+        # A product of two activations holds no weights: its second operand has the bits of activations.
+        weight_bits = self.activation_bits if values.get("dynamic") else self.weight_bits
         self._layers.append(
-            Layer(weight_bits=self.weight_bits, activation_bits=self.activation_bits, repeats=self.repeats, **values)
+            Layer(weight_bits=weight_bits, activation_bits=self.activation_bits, repeats=self.repeats, **values)
         )
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -77,8 +78,8 @@ def _entry(key: str, entry: object) -> NetworkEntry:
             raise unknown_name(f"key in workload.{key}:", field, ENTRY_KEYS)
         if value is not None and field not in ("params", "search") and not isinstance(value, str):
             raise InputError(f"workload.{key}.{field}={value!r} must be text")
-    if "." in key:
-        raise InputError(f"workload.{key}: a workload's name must not contain a point")
+    if not re.fullmatch(r"[^./\\\s][^./\\]*", key):
+        raise InputError(f"workload.{key}: a workload's name must not be empty or contain a point or a slash")
     knobs = {"params": _params(key, entry.get("params")), "search": _search(key, entry.get("search"))}
     name, source, file = (entry.get(field) for field in ("name", "source", "file"))
     if entry.get("family") is not None:

@@ -64,6 +64,14 @@ class NetworkEntry:
         return of_function(plugins.load(PLUGIN_GROUP, self.plugin)) if self.plugin else as_family(self.fixed)
 
     @property
+    def code(self) -> list[str]:
+        """Hashes of the code that builds its networks; empty for a network as it is."""
+        if self.family is not None:
+            modules = (self.family, "builder", "families")
+            return [plugins.code_of(f"cimopt.workloads.{name}", alone=True) for name in modules]
+        return [plugins.code_of(plugins.load(PLUGIN_GROUP, self.plugin).__module__)] if self.plugin else []
+
+    @property
     def parameters(self) -> tuple[Parameter, ...]:
         """What the search decides, named `<workload>.<knob>`."""
         knobs = self.kind.knobs
@@ -76,7 +84,9 @@ class NetworkEntry:
         """The network with these values of the searched knobs."""
         if self.fixed is not None and not self.params and not values:
             return self.fixed
-        return self.kind.build(self.name, self._values(values))
+        kind, found = self.kind, self._values(values)
+        kind.check(found, f"workload.{self.name}")
+        return kind.build(self.name, found)
 
     def accepts(self, values: Mapping[str, Value]) -> bool:
         """Whether these values of the searched knobs make a network."""
@@ -152,13 +162,11 @@ class Networks:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What decides results: content of fixed networks, family and parameters of others."""
+        """What decides results: content of fixed networks; parameters, choices and code of others."""
         return {
-            e.name: {"first": w.fingerprint, "family": e.family or e.plugin, "params": dict(e.params), "search": {k: list(v) for k, v in e.search.items()}}
-            if e.search
-            else w.fingerprint
+            e.name: _identity(e, w) if e.search else w.fingerprint
             for e, w in zip(self.entries, self.first, strict=True)
-        }  # fmt: skip
+        }
 
     def at(self, values: Mapping[str, Value]) -> tuple[Workload, ...]:
         """The networks of one design, from the values of `parameters` by name."""
@@ -184,3 +192,13 @@ class Networks:
     def __getstate__(self) -> dict[str, Any]:
         """Workers build their own."""
         return {"entries": self.entries}
+
+
+def _identity(entry: NetworkEntry, first: Workload) -> dict[str, Any]:
+    return {
+        "first": first.fingerprint,
+        "family": entry.family or entry.plugin,
+        "params": dict(entry.params),
+        "search": {knob: list(choices) for knob, choices in entry.search.items()},
+        "code": entry.code,
+    }

@@ -27,6 +27,8 @@ def check(p: Mapping[str, Value], where: str) -> None:
     """What single values cannot tell."""
     if p["width"] % p["heads"]:
         raise InputError(f"{where}: width={p['width']} is no multiple of heads={p['heads']}")
+    if round(p["width"] * p["mlp_ratio"]) < 1:
+        raise InputError(f"{where}: width={p['width']} times mlp_ratio={p['mlp_ratio']} leaves no channel")
     if p["patch"] > p["resolution"]:
         raise InputError(f"{where}: patch={p['patch']} is larger than resolution={p['resolution']}")
 

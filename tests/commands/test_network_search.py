@@ -136,6 +136,7 @@ def test_a_plug_ins_network_with_parameters(cimopt, done, with_stranger):
         ("workload.net.search.width=[0.5,-1]", "workload.net.search.width=-1 must be a number in 0.1..8"),
         ("workload.net.params.width=1.0", "width stands in params and in search"),
         ("workload.resnet18.search.width=[0.5]", "'width' is a parameter of a family"),
+        ("space.rules.r={product: [net.kind], max: 3}", "did you mean 'net.width'"),
     ],
 )
 def test_wrong_networks_are_one_sentence(cimopt, override, words):
@@ -143,3 +144,47 @@ def test_wrong_networks_are_one_sentence(cimopt, override, words):
     assert refused.returncode == 2
     assert words in refused.stderr
     assert len(refused.stderr.strip().splitlines()) == 1
+
+
+VIT = "workload.net={family: vit, search: {width: [100, 192], heads: [7, 3], depth: [1, 2]}}"
+
+
+@pytest.mark.parametrize("sampler", ["four_phase", "random", "pymoo_ga"])
+def test_what_makes_no_network_is_never_evaluated(cimopt, done, sampler):
+    """Our sampler never proposes such a design; others' do, and it is an error of that design with its reason."""
+    few = ("sampler.settings.start=60", "sampler.settings.pool=100") if sampler == "four_phase" else ()
+    done(
+        "search", "space=rram_small", "workload=[]", VIT, "evaluator=tiled_published", "objective.area_max_mm2=null",
+        f"sampler={sampler}", *few, "sampler.stop_after=3", *QUIET, "hydra.run.dir=a",
+    )  # fmt: skip
+    trials = pq.read_table(cimopt.folder / "a" / "trials.parquet").to_pylist()
+    legal = [t["net.width"] % t["net.heads"] == 0 for t in trials]
+    if sampler == "four_phase":
+        assert all(legal)
+    assert not any(t["feasible"] for t, ok in zip(trials, legal, strict=True) if not ok)
+    assert {t["reason"][:20] for t, ok in zip(trials, legal, strict=True) if not ok} <= {"refused by the space"}
+    assert any(t["feasible"] for t in trials)
+
+
+def test_a_finished_run_of_a_searched_network_is_continued_not_repeated(cimopt, done):
+    for _ in range(2):
+        done("search", *JOINT, "evaluator=tiled_published", "sampler.stop_after=1", "hydra.run.dir=a")
+    first = cimopt.result("a")["top"]
+    done("search", *JOINT, "evaluator=tiled_published", "sampler.stop_after=2", "hydra.run.dir=a")
+    assert cimopt.result("a")["n_evaluated"] == 500 + 2 * 40
+    assert cimopt.result("a")["top"][0]["score"] <= first[0]["score"]
+    refused = cimopt("search", *JOINT, "workload.net.params.kernel=5", "evaluator=tiled_published", "hydra.run.dir=a")
+    assert refused.returncode == 2
+    assert "workload.net.params.kernel: None -> 5" in refused.stderr
+
+
+def test_a_plug_ins_network_that_cannot_be_built_is_a_sentence(cimopt, with_stranger):
+    refused = cimopt("search", "workload=[]", "workload.mlp={params: {hidden: 7}}", *QUIET)
+    assert refused.returncode == 2
+    assert "workload.mlp: no network comes of these parameters: hidden must be even" in refused.stderr
+    searched = cimopt(
+        "search", "space=rram_small", "workload=[]", "workload.mlp={search: {hidden: [7, 8, 9]}}", "evaluator=tiled_published",
+        "sampler.stop_after=0", *QUIET, "hydra.run.dir=a",
+    )  # fmt: skip
+    assert searched.returncode == 0, searched.stderr
+    assert {one["design"]["mlp.hidden"] for one in cimopt.result("a")["top"]} == {8}

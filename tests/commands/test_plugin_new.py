@@ -40,6 +40,8 @@ def test_it_is_installed_searched_with_and_passes_its_kit(cimopt, mine):
     [
         ("Mine", "must be small letters"),
         ("2d", "must be small letters"),
+        ("foo_", "not ending in _"),
+        ("components", "a package cimopt_components is installed already"),
         ("tiled_published", "cimopt-tiled announces an evaluator of that name already"),
     ],
 )

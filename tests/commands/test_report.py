@@ -49,6 +49,8 @@ def test_folders_without_results_are_refused(cimopt):
     (cimopt.folder / "torn").mkdir()
     (cimopt.folder / "torn" / "result.json").write_text("{")
     assert "cannot be read" in cimopt("report", "torn").stderr
+    (cimopt.folder / "torn" / "result.json").write_text("[1, 2]")
+    assert "was not written by cimopt" in cimopt("report", "torn").stderr
 
 
 def test_a_job_that_ended_on_bad_input_says_why(cimopt):

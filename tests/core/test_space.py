@@ -161,3 +161,12 @@ def test_keys_are_places_in_the_grid(sizes, at):
     genes = space.genes_at(at, at + 1)
     assert space.key(genes)[0] == at
     assert np.array_equal(space.encode(space.designs(genes).row(0)), genes[0])
+
+
+def test_a_rule_over_words_is_refused():
+    config = {
+        "parameters": {"a": {"choices": [1, 2]}, "kind": {"choices": ["x", "y"]}},
+        "rules": {"r": {"product": ["a", "kind"], "max": 3}},
+    }
+    with pytest.raises(InputError, match=r"space\.rules\.r: kind has words as choices"):
+        from_config(config)

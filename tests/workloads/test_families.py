@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import sys
 from collections import Counter
 from dataclasses import replace
 
@@ -226,5 +227,51 @@ def test_a_plugins_function_gives_its_parameters():
     built = family.build("net", values)
     assert (built.name, built.layers[0].out_channels, built.layers[0].weight_bits) == ("net", 32, 4)
     assert set(family.knobs) == {"hidden", "slope", "kind", "weight_bits", "activation_bits"}
-    with pytest.raises(InputError, match="needs a number or a word as default of 'hidden'"):
+    with pytest.raises(InputError, match="needs a default for 'hidden'"):
         of_function(lambda hidden: None)
+
+
+def test_products_of_activations_have_the_bits_of_activations():
+    """Keys and values are outputs of other layers: narrower weights do not shrink them."""
+    for entry in ({"family": "vit"}, {"name": "vision_transformer"}):
+        (net,) = workloads.load_entries({"v": entry | {"params": {"weight_bits": 4, "activation_bits": 6}}})
+        assert {(x.weight_bits, x.activation_bits) for x in net.layers if x.dynamic} == {(6, 6)}
+        assert {(x.weight_bits, x.activation_bits) for x in net.layers if not x.dynamic} == {(4, 6)}
+    (net,) = workloads.load_entries({"vision_transformer": {"params": {"weight_bits": 4}}})
+    assert {x.weight_bits for x in net.layers if x.dynamic} == {8}
+
+
+def test_a_searched_networks_identity_follows_its_code(tmp_path, monkeypatch):
+    from cimopt import plugins
+
+    monkeypatch.syspath_prepend(tmp_path)
+    identities = []
+    for body in ("1", "2"):
+        (tmp_path / "mine.py").write_text(f"def net(hidden=2):\n    return {body}\n")
+        plugins.code_of.cache_clear()
+        sys.modules.pop("mine", None)
+        import mine  # noqa: F401
+
+        identities.append(plugins.code_of("mine"))
+    assert identities[0] != identities[1]
+    plugins.code_of.cache_clear()
+    assert len(searched().identity["net"]["code"]) == 3
+
+
+def test_kinds_of_a_functions_parameters():
+    from cimopt.types import Layer, Workload
+    from cimopt.workloads.families import of_function
+
+    def mine(extra=0, causal=True, slope=0.5):
+        return Workload("mine", (Layer("fc", "linear", 10, 10 + extra),))
+
+    knobs = of_function(mine).knobs
+    assert knobs["extra"].checked(0, "extra") == 0
+    assert "causal" not in knobs, "neither number nor word: it keeps its default"
+    assert of_function(mine).build("net", {"extra": 3, "slope": 1.0}).layers[0].out_channels == 13
+
+
+@pytest.mark.parametrize("name", ["a/b", "a.b", "", " ", "a\\b"])
+def test_names_that_are_no_file_or_parameter_are_refused(name):
+    with pytest.raises(InputError, match="must not be empty or contain a point or a slash"):
+        workloads.networks_of({name: {"family": "resnet"}})

@@ -130,15 +130,26 @@ def synthetic_profile(workload: Workload, *, n_images: int = 1, seed: int = 0) -
     else falling linearly with depth from 0.28 to 0.10; first layers read pixels.
     """
     layers = tuple(layer for layer in workload.layers if not layer.dynamic)
-    shares = tuple(_planes(workload.name, i, len(layers)) for i in range(len(layers)))
+    # Measured densities belong to networks written layer by layer; a family lists equal layers once.
+    name = workload.name if all(layer.repeats == 1 for layer in layers) else ""
+    places, n = _places(layers)
+    shares = tuple(_planes(name, place, n) for place in places)
     return SyntheticProfile(workload.name, layers, shares, n_images, seed)
+
+
+def _places(layers: Sequence[Layer]) -> tuple[list[int], int]:
+    """Where each layer first stands in the network with all repeats written out, and how many layers that has."""
+    ends = np.cumsum([layer.repeats for layer in layers])
+    return [int(end - layer.repeats) for end, layer in zip(ends, layers, strict=True)], int(ends[-1]) if len(
+        ends
+    ) else 0
 
 
 def dynamic_profile(workload: Workload, *, n_images: int = 1, seed: int = 0) -> SyntheticProfile:
     """Inputs of a network's products of two activations: always drawn, densities by their depth in the network."""
-    n = len(workload.layers)
-    found = [(i, layer) for i, layer in enumerate(workload.layers) if layer.dynamic]
-    shares = tuple(_by_depth(max(i, 1), n) for i, _ in found)
+    places, n = _places(workload.layers)
+    found = [(place, layer) for place, layer in zip(places, workload.layers, strict=True) if layer.dynamic]
+    shares = tuple(_by_depth(max(place, 1), n) for place, _ in found)
     return SyntheticProfile(workload.name, tuple(layer for _, layer in found), shares, n_images, seed)
 
 

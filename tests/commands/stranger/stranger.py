@@ -52,6 +52,8 @@ class Guess(Evaluator):
 
 def mlp(hidden=64, depth=2):
     """A network of a plug-in: its parameters can be set and searched."""
+    if hidden % 2:
+        raise ValueError("hidden must be even")
     sizes = [784, *[hidden] * depth, 10]
     layers = [Layer(f"fc{i}", "linear", a, b) for i, (a, b) in enumerate(pairwise(sizes))]
     return Workload("mlp", tuple(layers))
