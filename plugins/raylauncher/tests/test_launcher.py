@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from hydra.core.plugins import Plugins
+from hydra.core.singleton import Singleton
 from hydra.core.utils import JobStatus
 from hydra.plugins.launcher import Launcher
 from hydra.test_utils.launcher_common_tests import IntegrationTestSuite, LauncherTestSuite
+from hydra.version import VersionBase
 from hydra_plugins.cimopt_ray_launcher import _core
 from hydra_plugins.cimopt_ray_launcher.launcher import CimoptRayLauncher
 
@@ -24,6 +26,15 @@ def one_ray():
     ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1")
     yield ray
     ray.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def no_earlier_hydra():
+    """Other tests of a session leave Hydra's version base, which decides whether jobs change their folder."""
+    state = Singleton.get_state()
+    Singleton._instances.pop(VersionBase, None)
+    yield
+    Singleton.set_state(state)
 
 
 def test_hydra_finds_it():
