@@ -13,7 +13,7 @@ export GIT_PYTHON_REFRESH := quiet
 help:
 	@echo "make demo   set up and search the paper's RRAM space on Ray"
 	@echo "make test   set up and run every test"
-	@echo "make soak   break runs at random moments, 5 times per kind of fault, and compare (5 to 10 minutes)"
+	@echo "make soak   break runs at random moments, 5 times per kind of fault, and damage files for the importers (about 20 minutes)"
 	@echo "make lint   style checks;  make lock   pin dependencies anew;  make clean   remove .venv"
 
 demo: $(VENV)/.ready
@@ -25,6 +25,7 @@ test: $(VENV)/.ready
 soak: $(VENV)/.ready
 	$(BIN)/python scripts/soak_faults.py --times 5
 	CIMOPT_SOAK=1 $(BIN)/python -m pytest -q plugins/raylauncher
+	$(BIN)/python scripts/soak_importers.py --minutes 10
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
