@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice, product
 from typing import Any
 
@@ -61,7 +61,7 @@ class NetworkEntry:
     def kind(self) -> Family:
         if self.family is not None:
             return family(self.family)
-        return of_function(plugins.load(PLUGIN_GROUP, self.plugin)) if self.plugin else as_family(self.fixed)
+        return _announced_family(self.plugin) if self.plugin else as_family(self.fixed)
 
     @property
     def code(self) -> list[str]:
@@ -71,7 +71,7 @@ class NetworkEntry:
             return [plugins.code_of(f"cimopt.workloads.{name}", alone=True) for name in modules]
         return [plugins.code_of(plugins.load(PLUGIN_GROUP, self.plugin).__module__)] if self.plugin else []
 
-    @property
+    @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """What the search decides, named `<workload>.<knob>`."""
         knobs = self.kind.knobs
@@ -106,6 +106,12 @@ class NetworkEntry:
 
     def _values(self, values: Mapping[str, Value]) -> dict[str, Value]:
         return resolved(self.kind.knobs, {**self.params, **values}, f"workload.{self.name}.params")
+
+
+@cache
+def _announced_family(name: str) -> Family:
+    """A plug-in's family; looking for entry points again for every design would take longer than evaluating it."""
+    return of_function(plugins.load(PLUGIN_GROUP, name))
 
 
 @dataclass(frozen=True)

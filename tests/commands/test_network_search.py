@@ -12,7 +12,7 @@ from cimopt.config import parse
 QUIET = ("tracking=none", "runner=serial", "report.plots=false")
 NET = "workload.net={family: mobilenet_v2, search: {width: [0.5, 0.75, 1.0], depth_3: [1, 3], weight_bits: [4, 8]}}"
 JOINT = ("space=rram_small", "workload=[]", NET, *QUIET)
-LIMITED = ("evaluator=[tiled_physical,network_size]", "objective.limits.network_bit_operations={min: 9e9}")
+LIMITED = ("evaluator=[tiled_published,network_size]", "objective.limits.network_bit_operations={min: 9e9}")
 
 
 def best(cimopt, run):
@@ -79,11 +79,11 @@ def test_accuracy_decides_how_large_the_network_is(cimopt, done, with_stranger):
 
 
 def test_more_than_1e20_designs(cimopt, done):
-    few = ("sampler.settings.start=60", "sampler.settings.pool=200", "sampler.stop_after=6")
+    few = ("sampler.settings.start=40", "sampler.settings.pool=60", "sampler.stop_after=3")
     done("search", "experiment=network_search", *QUIET, *few, "hydra.run.dir=a")
     result = cimopt.result("a")
     assert result["space_size"] > 10**23
-    assert result["n_evaluated"] == 60 + 6 * 40
+    assert result["n_evaluated"] == 40 + 3 * 40
     done("search", "experiment=network_search", *QUIET, *few, "hydra.run.dir=b")
     assert cimopt.result("b")["top"] == result["top"]
 

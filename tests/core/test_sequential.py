@@ -31,10 +31,9 @@ def test_levels_split_the_space():
     config = parse(compose(["search=sequential"]))
     space = from_config(config.space)
     design = start_design(space, "median", {})
-    sizes = {
-        level: from_config(level_config(config, space, level, design).space).size
-        for level in check_levels(config.search.levels)
-    }
+    parts = {level: level_config(config, space, level, design) for level in check_levels(config.search.levels)}
+    assert parts.pop("network") is None, "no network is searched here"
+    sizes = {level: from_config(part.space).size for level, part in parts.items()}
     # JOINT_SEARCH section 8: 8 device and 25 circuit designs, 48 system ones; 6 x 5 x 6 x 7 architectures.
     assert sizes == {"device": 8, "circuit": 25, "architecture": 1260, "system": 48}
     sram = parse(compose(["space=sram"]))
