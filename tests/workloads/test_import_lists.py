@@ -308,6 +308,7 @@ def test_concatenation_and_flattening_are_no_reason_to_warn(read_text):
         ("", "the file is empty"),
         ("Layer,M,N,K,M\na,1,2,3,4", "two columns are named 'm'"),
         (HEADER + "a,8,8,3,3,4,99999999999999,1", "column Num Filter"),
+        ("a, b, c, d, Layer, M, N, K,\nQKT, 8, 8, 4,\n", "column M, line 2 of"),
     ],
 )
 def test_scalesim_faults(read_text, text, message):

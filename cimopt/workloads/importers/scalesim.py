@@ -54,7 +54,7 @@ def read(path: Path, options: Options) -> Imported:
         notes.append(f"columns not read: {', '.join(table.unread)}")
     for line, row in table.rows:
         cells = _Cells(row, path, line, options)
-        wanted = row["layer name"] or f"layer{len(layers)}"
+        wanted = row.get("layer name") or f"layer{len(layers)}"  # a row may be shorter than its header
         name = names.unique(wanted)
         if name != wanted:
             notes.append(f"line {line}: a second layer named '{wanted}' is called '{name}'")
