@@ -58,10 +58,10 @@ def held_bytes(ledger) -> int:
 
 
 def run(store: str, designs: int, storage: str | None, cold: bool, results: multiprocessing.Queue) -> None:
-    from cimopt.assemble import assemble
-    from cimopt.compose import compose
-    from cimopt.config import parse
-    from cimopt.loop import search
+    from cimopt.config.assemble import assemble
+    from cimopt.config.compose import compose
+    from cimopt.config.schema import parse
+    from cimopt.engine.loop import search
 
     generations = max(-(-(designs - POPULATION) // (4 * POPULATION)), 1)
     phase = f"{{generations: {generations}, p_c: 1.0, eta_c: 3, p_m: 1.0, eta_m: 3}}"

@@ -38,9 +38,9 @@ def measure(address: str, workers: int, sleep_s: float, designs: int) -> dict[st
     """Wall seconds of one batch, workers built and the model warm; overhead is what the sleeps do not explain."""
     import numpy as np
 
-    from cimopt.assemble import assemble, make_evaluator, make_runner
-    from cimopt.compose import compose
-    from cimopt.config import parse
+    from cimopt.config.assemble import assemble, make_evaluator, make_runner
+    from cimopt.config.compose import compose
+    from cimopt.config.schema import parse
 
     overrides = [
         "space=rram_small", "workload=alexnet", "evaluator=slow_tiled", f"++evaluator.slow_tiled.sleep_s={sleep_s}",

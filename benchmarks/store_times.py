@@ -26,11 +26,11 @@ import optuna
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
 import soak_postgres
 
-from cimopt.assemble import Rooms, assemble
-from cimopt.compose import compose
-from cimopt.config import parse
-from cimopt.ledger import Batch
-from cimopt.study import StoredStudy
+from cimopt.config.assemble import Rooms, assemble
+from cimopt.config.compose import compose
+from cimopt.config.schema import parse
+from cimopt.store.ledger import Batch
+from cimopt.store.study import StoredStudy
 
 POPULATION = 40
 

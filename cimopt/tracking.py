@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from cimopt.errors import MissingExtraError, masked
-from cimopt.stores import created_once, driver_url, network_file_system
+from cimopt.store.urls import created_once, driver_url, network_file_system
 from cimopt.types import fingerprint
 
 PARENT = ".mlflow_parent"  # in a sweep's folder

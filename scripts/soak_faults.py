@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import soak_model
 import soak_postgres
 
-from cimopt.config import differences
+from cimopt.config.schema import differences
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ class Soak:
     def _stored_exactly_once(self, url: str, count: Count) -> None:
         import optuna
 
-        from cimopt.stores import driver_url
+        from cimopt.store.urls import driver_url
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         study = optuna.load_study(study_name="soak", storage=driver_url(url, "study.storage"))

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
-from cimopt.assemble import assemble, make_runner
-from cimopt.bench import RUNS, BenchRecipe, Task, at, check_options, read_runs, run_missing, summarise
 from cimopt.commands import hydra_app
 from cimopt.commands.progress import SearchProgress
-from cimopt.compose import compose_within
-from cimopt.config import Config, differences, parse
+from cimopt.config.assemble import assemble, make_runner
+from cimopt.config.compose import compose_within
+from cimopt.config.schema import Config, differences, parse
+from cimopt.engine.bench import RUNS, BenchRecipe, Task, at, check_options, read_runs, run_missing, summarise
+from cimopt.engine.exhaustive import Enumeration
 from cimopt.errors import InputError, StudyConflictError, unknown_name
-from cimopt.exhaustive import Enumeration
 from cimopt.report import plots, tables
 from cimopt.report.result import RESULT, plain, versions, write_json
-from cimopt.study import FolderLock
+from cimopt.store.study import FolderLock
 
 KEYS = ("samplers", "spaces", "seeds")
 CHUNK = 1 << 16

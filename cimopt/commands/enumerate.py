@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
-from cimopt.assemble import Rooms, assemble
 from cimopt.commands import hydra_app
 from cimopt.commands.progress import SearchProgress
+from cimopt.config.assemble import Rooms, assemble
+from cimopt.engine.exhaustive import Enumeration, Reduced
 from cimopt.errors import InputError, unknown_name
-from cimopt.exhaustive import Enumeration, Reduced
 from cimopt.report import summary
 from cimopt.report.html import write_report
 from cimopt.report.result import RESULT, plain, versions, write_json
 from cimopt.report.terminal import show_result
-from cimopt.study import FolderLock
+from cimopt.store.study import FolderLock
 
 MAX_PARETO = 1000  # entries of the front in result.json; n_pareto tells the whole number
 KEYS = ("chunk", "top")

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
-from cimopt.assemble import Rooms, assemble
 from cimopt.commands import hydra_app
+from cimopt.config.assemble import Rooms, assemble
+from cimopt.engine.design_files import DesignTable, design_table, read_columns, write_columns
 from cimopt.errors import InputError, unknown_name
 from cimopt.evaluators import Guarded
 from cimopt.report import plots, summary, tables
 from cimopt.report.result import RESULT, plain, write_json
 from cimopt.space import flat
-from cimopt.table import DesignTable, design_table, read_columns, write_columns
 from cimopt.types import LayerTable, Metrics
 
 OWN_KEYS = ("design", "designs", "out")

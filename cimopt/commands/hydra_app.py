@@ -27,8 +27,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from cimopt.commands.callbacks import FOLDERS
-from cimopt.compose import CONF_MODULE, compose_config, opened, register
-from cimopt.config import Config, parse
+from cimopt.config.compose import CONF_MODULE, compose_config, opened, register
+from cimopt.config.schema import Config, parse
 from cimopt.errors import CimoptError, InputError, masked, unknown_name
 from cimopt.report.result import ERROR, RESULT, write_json
 from cimopt.types import fingerprint

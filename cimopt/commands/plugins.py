@@ -32,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     options = parser.parse_args(arguments)
     if options.prepare:
-        from cimopt.prepare import prepare
+        from cimopt.config.prepare import prepare
 
         for line in prepare():
             sys.stdout.write(f"{line}\n")

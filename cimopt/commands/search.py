@@ -13,21 +13,21 @@ import numpy as np
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from cimopt.assemble import Rooms, assemble, is_slow
 from cimopt.commands import hydra_app
 from cimopt.commands.progress import SearchProgress
-from cimopt.config import Config
+from cimopt.config.assemble import Rooms, assemble, is_slow
+from cimopt.config.schema import Config
+from cimopt.engine.loop import GenerationStats, SearchRun, search
+from cimopt.engine.sequential import check_levels, level_config, start_design
 from cimopt.errors import InputError, masked
-from cimopt.ledger import PARTS
-from cimopt.loop import GenerationStats, SearchRun, search
-from cimopt.pareto import non_dominated
 from cimopt.report import plots, summary, tables
 from cimopt.report.html import write_report
 from cimopt.report.result import RESULT, plain, versions, write_json
 from cimopt.report.terminal import show_result
-from cimopt.sequential import check_levels, level_config, start_design
-from cimopt.stores import refuse_unsafe_sqlite
-from cimopt.study import StoredStudy
+from cimopt.scores.pareto import non_dominated
+from cimopt.store.ledger import PARTS
+from cimopt.store.study import StoredStudy
+from cimopt.store.urls import refuse_unsafe_sqlite
 from cimopt.tracking import Tracker, flatten, make_tracker
 from cimopt.workloads import to_yaml
 

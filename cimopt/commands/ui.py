@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from cimopt.errors import MissingExtraError
-from cimopt.stores import driver_url
+from cimopt.store.urls import driver_url
 from cimopt.tracking import default_uri
 
 

@@ -160,7 +160,7 @@ def _choices() -> list[str]:
 
 def _choice(name: str) -> Imported:
     """The one network of a configuration choice, such as a model of a family, and what it leaves to a search."""
-    from cimopt.compose import compose
+    from cimopt.config.compose import compose
 
     found = networks_of(compose([f"workload={name}"], "config")["workload"])
     if len(found.entries) > 1:

@@ -2,8 +2,8 @@
 
 from cimopt.evaluators.base import Evaluator, names
 from cimopt.evaluators.chain import Chain
-from cimopt.evaluators.networks import PerNetwork
 from cimopt.evaluators.one_by_one import Infeasible, OneByOneEvaluator
+from cimopt.evaluators.per_network import PerNetwork
 from cimopt.evaluators.stages import Stage, StageRows
 from cimopt.evaluators.wrappers import Cached, Guarded, Spread
 

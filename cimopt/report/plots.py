@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cimopt.pareto import non_dominated
+from cimopt.scores.pareto import non_dominated
 
 # Colour-blind safe (Okabe-Ito).
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cimopt.pareto import crowding, front_ranks
+from cimopt.scores.pareto import crowding, front_ranks
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from cimopt.compose import compose
+from cimopt.config.compose import compose
 from cimopt.errors import InputError
 from cimopt.evaluators.base import Evaluator, check_metrics, names
 from cimopt.space import SearchSpace, from_config

@@ -13,8 +13,8 @@ from cimopt.errors import InputError, unknown_name
 from cimopt.types import Workload
 from cimopt.workloads.families import FAMILIES
 from cimopt.workloads.knobs import BITS
-from cimopt.workloads.networks import PLUGIN_GROUP, NetworkEntry, Networks
 from cimopt.workloads.published import load_published, published_names
+from cimopt.workloads.searched import PLUGIN_GROUP, NetworkEntry, Networks
 from cimopt.workloads.yaml_file import SUFFIXES, read_workload
 
 ZOO_FOLDER = Path(__file__).with_name("zoo")

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from cimopt.assemble import Rooms, assemble
-from cimopt.compose import compose
-from cimopt.config import parse
-from cimopt.exhaustive import Enumeration
+from cimopt.config.assemble import Rooms, assemble
+from cimopt.config.compose import compose
+from cimopt.config.schema import parse
+from cimopt.engine.exhaustive import Enumeration
 
 HERE = Path(__file__).resolve().parent
 # Lossless: 16 rows at once (16 x 15 + 1 sums of 4-bit cells fit 8 bits), and no converter may clip.

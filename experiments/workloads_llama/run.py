@@ -13,9 +13,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from cimopt.assemble import assemble
-from cimopt.compose import compose
-from cimopt.config import parse
+from cimopt.config.assemble import assemble
+from cimopt.config.compose import compose
+from cimopt.config.schema import parse
 from cimopt.types import Workload
 
 N_DESIGNS = 4096

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from cimopt.journal import mend
-from cimopt.ledger import KEPT, Batch, CompactLedger
-from cimopt.objectives import Scores
+from cimopt.scores.objectives import Scores
+from cimopt.store.journal import mend
+from cimopt.store.ledger import KEPT, Batch, CompactLedger
 from cimopt.types import Metrics
 
 RUN = (
@@ -86,7 +86,7 @@ def test_a_compact_ledger_keeps_the_best_whole_and_nothing_else(tmp_path, rng):
     assert set(ledger.detailed().number) == set(np.argsort(values)[:KEPT])
     assert ledger.merged().metrics.values == {}
     assert sum(len(k.number) for k in kept) < 4 * KEPT + 1
-    from cimopt.ledger import _concat
+    from cimopt.store.ledger import _concat
 
     again = CompactLedger(tmp_path)
     again.resume(_concat(kept))

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from cimopt.commands import ui
-from cimopt.shared_store import PatientStorage
-from cimopt.stores import driver_url
+from cimopt.store.database import PatientStorage
+from cimopt.store.urls import driver_url
 from cimopt.tracking import MlflowTracker
 
 pytest.importorskip("mlflow")

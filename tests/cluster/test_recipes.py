@@ -17,8 +17,8 @@ from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
-from cimopt.compose import CONF_MODULE, compose_config, register
-from cimopt.config import parse
+from cimopt.config.compose import CONF_MODULE, compose_config, register
+from cimopt.config.schema import parse
 
 RECIPES = Path(__file__).resolve().parents[2] / "docs" / "cluster"
 

@@ -11,10 +11,10 @@ import time
 import optuna
 import pytest
 
-from cimopt import study
 from cimopt.errors import InputError, StudyConflictError, masked
-from cimopt.shared_store import Lease, PatientStorage
-from cimopt.stores import driver_url, network_file_system, refuse_unsafe_sqlite
+from cimopt.store import study
+from cimopt.store.database import Lease, PatientStorage
+from cimopt.store.urls import driver_url, network_file_system, refuse_unsafe_sqlite
 
 QUIET = ("evaluator=tiled_published", "tracking=none", "runner=serial", "report.plots=false")
 

@@ -5,9 +5,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from cimopt import workloads
-from cimopt.assemble import assemble
-from cimopt.compose import compose
-from cimopt.config import parse
+from cimopt.config.assemble import assemble
+from cimopt.config.compose import compose
+from cimopt.config.schema import parse
 
 QUIET = ("tracking=none", "runner=serial", "report.plots=false")
 NET = "workload.net={family: mobilenet_v2, search: {width: [0.5, 0.75, 1.0], depth_3: [1, 3], weight_bits: [4, 8]}}"

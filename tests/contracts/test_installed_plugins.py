@@ -7,7 +7,7 @@ from hydra import initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 
 from cimopt import plugins
-from cimopt.compose import CONF_MODULE, compose, register
+from cimopt.config.compose import CONF_MODULE, compose, register
 from cimopt.errors import InputError
 from cimopt.evaluators import Chain
 from cimopt.testing import EvaluatorContract, space_named

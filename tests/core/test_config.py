@@ -2,8 +2,8 @@
 
 import pytest
 
-from cimopt.compose import compose
-from cimopt.config import differences, parse
+from cimopt.config.compose import compose
+from cimopt.config.schema import differences, parse
 from cimopt.errors import InputError
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cimopt.errors import InputError
-from cimopt.objectives import Bound, check_available, from_config
+from cimopt.scores.objectives import Bound, check_available, from_config
 from cimopt.types import Metrics
 
 EDAP = {"name": "edap", "product": {"energy_j": 1, "latency_s": 1, "area_mm2": 1}}

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from cimopt.pareto import crowding, front_ranks, hypervolume, merge_front, non_dominated
+from cimopt.scores.pareto import crowding, front_ranks, hypervolume, merge_front, non_dominated
 
 POINTS = st.integers(1, 3).flatmap(
     lambda m: arrays(float, st.tuples(st.integers(1, 25), st.just(m)), elements=st.integers(0, 6))

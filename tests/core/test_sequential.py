@@ -2,10 +2,10 @@
 
 import pytest
 
-from cimopt.compose import compose
-from cimopt.config import parse
+from cimopt.config.compose import compose
+from cimopt.config.schema import parse
+from cimopt.engine.sequential import check_levels, level_config, start_design
 from cimopt.errors import InputError
-from cimopt.sequential import check_levels, level_config, start_design
 from cimopt.space import from_config
 from cimopt.testing import space_named
 

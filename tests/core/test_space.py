@@ -66,9 +66,9 @@ def test_sampling_is_uniform():
 
 def test_rram_capacity_share(reference):
     """JOINT_SEARCH section 3: 5,353 of the 36,000 structural combinations hold all four networks."""
-    from cimopt.assemble import assemble
-    from cimopt.compose import compose
-    from cimopt.config import parse
+    from cimopt.config.assemble import assemble
+    from cimopt.config.compose import compose
+    from cimopt.config.schema import parse
 
     fixed = ["space.fix.v_op=0.5", "space.fix.t_cycle_ns=1", "space.fix.glb_mb=32"]
     rooms = assemble(parse(compose(["workload=cnn4_published", *fixed])))

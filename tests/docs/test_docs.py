@@ -8,7 +8,7 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from cimopt.cli import VERBS
-from cimopt.compose import compose_config, opened
+from cimopt.config.compose import compose_config, opened
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(

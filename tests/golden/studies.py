@@ -55,7 +55,10 @@ class SlowGolden(OneByOneEvaluator):
 
     def evaluate_one(self, design, workload):
         cells = design["xbar_rows"] * design["xbar_cols"]
-        return {"energy_j": workload.macs * 1e-15 * (1 + 300 / cells) / design["bits_per_cell"], "area_mm2": cells * 1e-4}
+        return {
+            "energy_j": workload.macs * 1e-15 * (1 + 300 / cells) / design["bits_per_cell"],
+            "area_mm2": cells * 1e-4,
+        }
 
 
 def _load(group: str, name: str, load=plugins.load):
@@ -75,7 +78,12 @@ def run(name: str, folder: Path) -> dict[str, object]:
     parameters = list(result["best"]["design"])
     rows = [[table[p][i] for p in parameters] for i in np.argsort(table["number"], kind="stable")]
     digest = hashlib.sha256(json.dumps([parameters, rows]).encode()).hexdigest()
-    return {"designs": len(rows), "n_evaluated": result["n_evaluated"], "best": result["best"]["score"], "sha256": digest}
+    return {
+        "designs": len(rows),
+        "n_evaluated": result["n_evaluated"],
+        "best": result["best"]["score"],
+        "sha256": digest,
+    }
 
 
 def rewrite(folder: Path) -> None:

@@ -24,7 +24,7 @@ class TestFourPhase(SamplerContract):
 
 class TestFourPhaseOurs(SamplerContract):
     def make(self, space, seed):
-        from cimopt.compose import compose
+        from cimopt.config.compose import compose
 
         settings = compose(["sampler=four_phase"])["sampler"]["settings"]
         return build(space, {**settings, "pool": 200, "start": 60, "population": 20}, seed, second_gene_over_three)

@@ -5,15 +5,15 @@ import dataclasses
 import numpy as np
 import pytest
 
-from cimopt.assemble import assemble
-from cimopt.compose import compose
-from cimopt.config import parse
+from cimopt.config.assemble import assemble
+from cimopt.config.compose import compose
+from cimopt.config.schema import parse
+from cimopt.engine.loop import Silent, make_sampler, search_in_memory
 from cimopt.errors import InputError, MissingExtraError
-from cimopt.loop import Silent, make_sampler, search_in_memory
-from cimopt.pareto import hypervolume, non_dominated
-from cimopt.samplers.asktell import AskTell, finite
+from cimopt.samplers.peers.asktell import AskTell, finite
+from cimopt.samplers.peers.pymoo import ALGORITHMS
 from cimopt.samplers.plain_ga import PlainGASampler, PlainGASettings
-from cimopt.samplers.pymoo_names import ALGORITHMS
+from cimopt.scores.pareto import hypervolume, non_dominated
 from cimopt.testing import SamplerContract
 
 
@@ -64,7 +64,7 @@ def test_pymoo_algorithms(name):
 def test_replay_continues_where_a_killed_run_was(tmp_path):
     """Case O10 for a stateful algorithm: 3 steps, then all, equals all at once."""
     pytest.importorskip("pymoo")
-    from cimopt.loop import search
+    from cimopt.engine.loop import search
 
     overrides = ["space=rram", "sampler=pymoo_ga", "sampler.settings.budget=200", "sampler.settings.population=20"]
     straight = search(rooms(*overrides), tmp_path / "a", tmp_path, Silent(), lambda stored: None)

@@ -109,7 +109,7 @@ def test_faults_in_family_entries(entry, message):
 
 
 def test_configuration_choices_build_the_model():
-    from cimopt.compose import compose_config
+    from cimopt.config.compose import compose_config
 
     for name, tokens in (("llama2_7b", 512), ("llama2_7b_decode", 1)):
         config = compose_config([f"workload={name}", f"workload.{name}.params.vocab=1000"], "config")

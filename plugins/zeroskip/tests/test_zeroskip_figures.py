@@ -26,7 +26,7 @@ from cimopt_zeroskip.published import CHIP_SIZES, published_bottlenecks, publish
 from cimopt_zeroskip.settings import Settings
 
 from cimopt import plugins
-from cimopt.compose import compose
+from cimopt.config.compose import compose
 from cimopt.workloads import load
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -10,22 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from cimopt import objectives, plugins
+from cimopt import plugins
 from cimopt import space as spaces
-from cimopt.config import Config
+from cimopt.config.schema import Config
 from cimopt.errors import InputError
 from cimopt.evaluators import Cached, Chain, Evaluator, Guarded, OneByOneEvaluator, PerNetwork, Spread
 from cimopt.evaluators.wrappers import Ruled, Wrapper
-from cimopt.objectives import Objective
 from cimopt.runners.auto import AutoRunner
 from cimopt.runners.base import Function, Runner
 from cimopt.runners.ray import RayRunner
 from cimopt.runners.ray_setup import Resources
 from cimopt.runners.serial import SerialRunner
+from cimopt.scores import objectives
+from cimopt.scores.objectives import Objective
 from cimopt.space import SearchSpace
 from cimopt.types import Designs, Metrics, ParameterSet, Workload, fingerprint
 from cimopt.workloads import networks_of
-from cimopt.workloads.networks import Networks
+from cimopt.workloads.searched import Networks
 
 
 @dataclass(frozen=True)

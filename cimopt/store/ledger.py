@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from cimopt.objectives import Scores
-from cimopt.pareto import non_dominated
 from cimopt.samplers.archive import Archive
+from cimopt.scores.objectives import Scores
+from cimopt.scores.pareto import non_dominated
 from cimopt.types import Metrics
 
 PARTS = "generations"

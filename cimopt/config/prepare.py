@@ -9,7 +9,7 @@ import numpy as np
 from hydra.errors import HydraException
 
 from cimopt import plugins
-from cimopt.compose import compose
+from cimopt.config.compose import compose
 from cimopt.errors import CimoptError
 from cimopt.evaluators import Chain
 from cimopt.space import from_config

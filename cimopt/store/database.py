@@ -24,7 +24,7 @@ from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.orm import Session
 
 from cimopt.errors import StudyConflictError, masked
-from cimopt.stores import is_away, patiently
+from cimopt.store.urls import is_away, patiently
 
 # A driver renews three times within this time; after it, another may take the study over.
 LEASE_S = 60.0

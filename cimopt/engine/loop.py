@@ -18,16 +18,16 @@ from optuna.samplers import BaseSampler
 from optuna.trial import Trial
 
 from cimopt import plugins
-from cimopt.assemble import Rooms, is_slow, make_evaluator, make_runner, ruled
+from cimopt.config.assemble import Rooms, is_slow, make_evaluator, make_runner, ruled
 from cimopt.errors import InputError, StudyConflictError
 from cimopt.evaluators.wrappers import Direct, Guarded, Wrapper
-from cimopt.ledger import Batch, CompactLedger, Ledger
-from cimopt.pareto import hypervolume, non_dominated
 from cimopt.report import summary
-from cimopt.samplers.asktell import AskTell
 from cimopt.samplers.generational import GenerationalSampler
-from cimopt.samplers.optuna_names import BatchAsked
-from cimopt.study import FolderLock, StoredStudy
+from cimopt.samplers.peers.asktell import AskTell
+from cimopt.samplers.peers.optuna import BatchAsked
+from cimopt.scores.pareto import hypervolume, non_dominated
+from cimopt.store.ledger import Batch, CompactLedger, Ledger
+from cimopt.store.study import FolderLock, StoredStudy
 from cimopt.types import Metrics
 
 STORE = "cimopt_store"

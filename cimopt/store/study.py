@@ -21,14 +21,14 @@ from optuna.samplers import BaseSampler
 from optuna.storages import InMemoryStorage, JournalStorage
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
-from cimopt.assemble import Rooms, is_slow
-from cimopt.config import differences
+from cimopt.config.assemble import Rooms, is_slow
+from cimopt.config.schema import differences
 from cimopt.errors import CimoptError, InputError, StudyConflictError, masked
 from cimopt.evaluators.wrappers import limits_from, limits_of
-from cimopt.journal import RunJournal
-from cimopt.ledger import Batch
-from cimopt.objectives import Scores
-from cimopt.stores import created_once, driver_url, first_line, is_away, patiently, refuse_unsafe_sqlite
+from cimopt.scores.objectives import Scores
+from cimopt.store.journal import RunJournal
+from cimopt.store.ledger import Batch
+from cimopt.store.urls import created_once, driver_url, first_line, is_away, patiently, refuse_unsafe_sqlite
 from cimopt.types import Metrics
 
 IDENTITY = "cimopt"
@@ -288,7 +288,7 @@ def _create(name: str, storage: Any, sampler: BaseSampler, n_goals: int) -> optu
 
 def _open_shared(name: str, given: str, sampler: BaseSampler, n_goals: int) -> tuple[Any, optuna.Study, Any]:
     """A database's storage, the study in it and the lease on it; tables are made by one process at a time."""
-    from cimopt.shared_store import Lease, PatientStorage
+    from cimopt.store.database import Lease, PatientStorage
 
     url = driver_url(given, "study.storage")
     refuse_unsafe_sqlite(url, "study.storage", many_writers=False)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from cimopt.errors import InputError, MissingExtraError, unknown_name
-from cimopt.samplers.asktell import AskTell, finite
 from cimopt.samplers.box import GeneSpace
+from cimopt.samplers.peers.asktell import AskTell, finite
 
 KEYS = ("algorithm", "budget", "batch")
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from cimopt.config import Config
+from cimopt.config.schema import Config
 from cimopt.errors import InputError, unknown_name
 from cimopt.space import SearchSpace, flat
 from cimopt.types import LEVELS, Value

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from cimopt.assemble import Rooms, assemble
-from cimopt.config import parse
+from cimopt.config.assemble import Rooms, assemble
+from cimopt.config.schema import parse
+from cimopt.engine.loop import search_in_memory
 from cimopt.errors import CimoptError, InputError
-from cimopt.loop import search_in_memory
 from cimopt.runners.base import Function
 
 RUNS = "bench.jsonl"

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from cimopt.assemble import EvaluatorRecipe, Rooms, make_runner
+from cimopt.config.assemble import EvaluatorRecipe, Rooms, make_runner
 from cimopt.errors import StudyConflictError
 from cimopt.evaluators import Guarded
-from cimopt.objectives import Objective
-from cimopt.pareto import merge_front
 from cimopt.runners.base import Function, WorkerFailure
+from cimopt.scores.objectives import Objective
+from cimopt.scores.pareto import merge_front
 from cimopt.space import SearchSpace
 
 STATE = "enumeration.npz"

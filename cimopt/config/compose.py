@@ -78,7 +78,7 @@ def compose_config(overrides: Sequence[str] = (), config_name: str = "config") -
 
 
 def compose(overrides: Sequence[str] = (), config_name: str = "config") -> dict[str, Any]:
-    """Plain values, ready for `cimopt.config.parse`: compose(["space=sram", "seed=2"])."""
+    """Plain values, ready for `cimopt.config.schema.parse`: compose(["space=sram", "seed=2"])."""
     return OmegaConf.to_container(compose_config(overrides, config_name), resolve=True)
 
 

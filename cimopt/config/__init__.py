@@ -1,0 +1,1 @@
+"""Configuration: typed settings, composition, and every room built from them."""

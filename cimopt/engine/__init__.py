@@ -1,0 +1,1 @@
+"""Searching: the one loop, level after level, whole spaces, samplers against each other."""

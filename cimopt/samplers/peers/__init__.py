@@ -1,0 +1,1 @@
+"""Other libraries' samplers under ours' interface."""

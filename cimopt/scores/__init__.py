@@ -1,0 +1,1 @@
+"""Metrics to scores: objectives, the order of designs, Pareto fronts."""

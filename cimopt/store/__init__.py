@@ -1,0 +1,1 @@
+"""What a study leaves: run folders, databases, leases, and stores by URL."""
